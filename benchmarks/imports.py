@@ -1,0 +1,50 @@
+"""What `import` costs: time, resident memory, other packages, and the size on disk."""
+
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness import Bench, Row, at_most, main, yes
+
+IMPORT = """
+import sys, time
+start = time.perf_counter()
+__import__(sys.argv[1])
+spent = time.perf_counter() - start
+import json
+status = open("/proc/self/status").read()
+resident = int(status.split("VmRSS:")[1].split()[0]) * 1024
+print(json.dumps([spent, resident, "numpy" in sys.modules]))
+"""
+
+
+def folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{package} is not installed as a package")
+    return Path(spec.submodule_search_locations[0])
+
+
+def size(path: Path) -> int:
+    return sum(f.stat().st_size for f in path.rglob("*") if f.is_file() and f.suffix != ".pyc")
+
+
+def rows(bench: Bench) -> Iterable[Row]:
+    ours, theirs = [], []
+    for _ in range(max(3, bench.rounds // 2)):
+        ours.append(bench.child(IMPORT, bench.subject))
+        theirs.append(bench.child(IMPORT, "torch"))
+    seconds, resident = (min(r[i] for r in ours) for i in (0, 1))
+    their_seconds, their_resident = (min(r[i] for r in theirs) for i in (0, 1))
+    yield at_most("import", seconds, 0.060, "s", their_seconds)
+    yield at_most("resident after import", resident, 40 * 2**20, "B", their_resident)
+    yield yes("import leaves NumPy alone", not ours[0][2], not theirs[0][2])
+    blas = size(folder("scipy_openblas32"))
+    total = size(folder(bench.subject)) + blas
+    yield at_most("installed, with the BLAS", total, 40 * 2**20, "B", size(folder("torch")))
+    extensions = [f.stat().st_size for f in folder(bench.subject).glob("_C*.so")]
+    yield at_most("the extension", sum(extensions), 12 * 2**20, "B")
+
+
+if __name__ == "__main__":
+    main(rows, "imports: the cost of being there")

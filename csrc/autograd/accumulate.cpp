@@ -1,0 +1,112 @@
+// AccumulateGrad: the end of every path, where gradients are added to a leaf's .grad.
+#include "autograd/engine.h"
+#include "ops/functions.h"
+
+namespace rl {
+
+namespace {
+
+struct Leaf {
+  Tensor* variable;
+};
+
+void destroy(Node* node) {
+  Tensor* variable = std::exchange(node->payload<Leaf>().variable, nullptr);
+  if (!variable) return;
+  if (variable->extra && variable->extra->accumulator == node)
+    variable->extra->accumulator = nullptr;
+  Py_DECREF(variable);
+}
+
+int traverse(Node* node, visitproc visit, void* arg) {
+  Py_VISIT(node->payload<Leaf>().variable);
+  return 0;
+}
+
+PyObject* attribute(Node* node, const char* name) {
+  if (std::strcmp(name, "variable") != 0) return nullptr;
+  PyObject* variable = reinterpret_cast<PyObject*>(node->payload<Leaf>().variable);
+  if (!variable) variable = Py_None;
+  Py_INCREF(variable);
+  return variable;
+}
+
+void apply(Node*, Pass&) {}  // the engine adds the gradient itself
+
+// A gradient keeps its parameter's strides when these leave no gaps, else it is row-major.
+bool obeys_layout(const Tensor* grad, const Tensor* variable) {
+  if (is_dense(variable->sizes, variable->strides)) {
+    for (int i = 0; i < grad->dim(); i++)
+      if (grad->sizes[i] > 1 && grad->strides[i] != variable->strides[i]) return false;
+    return true;
+  }
+  return grad->contiguous;
+}
+
+Var in_layout_of(const Tensor* variable, const Var& grad) {
+  Var copy = is_dense(variable->sizes, variable->strides)
+                 ? empty_strided(variable->sizes, variable->strides, grad->dtype)
+                 : empty(variable->sizes, grad->dtype);
+  ops::copy_data(copy.get(), grad.get());
+  return copy;
+}
+
+}  // namespace
+
+const NodeClass accumulate_class = {.name = "AccumulateGrad",
+                                    .apply = apply,
+                                    .destroy = destroy,
+                                    .attribute = attribute,
+                                    .traverse = traverse,
+                                    .clear = destroy,
+                                    .payload = sizeof(Leaf)};
+
+Tensor* accumulated_variable(Node* accumulator) { return accumulator->payload<Leaf>().variable; }
+
+Node* accumulator_of(Tensor* t) {
+  Extra& e = extra(t);
+  if (e.accumulator) {
+    Py_INCREF(e.accumulator);
+  } else {
+    Node* node = new_node(const_cast<NodeClass&>(accumulate_class), 0);
+    node->sequence = UINT64_MAX;  // runs as soon as it is ready
+    Py_INCREF(t);
+    node->payload<Leaf>().variable = t;
+    e.accumulator = node;
+    if (t->leads_to_python) mark(node);
+  }
+  set_output_meta(e.accumulator, 0, t);
+  if (e.grad_dtype >= 0) e.accumulator->output.dtype = DType(e.grad_dtype);
+  return e.accumulator;
+}
+
+void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
+  Extra& e = extra(variable);
+  Var old = Var::steal(std::exchange(e.grad, nullptr));
+  if (!old) {
+    if (create_graph && requires_grad(grad.get())) {
+      GradMode on(true);
+      e.grad = ops::clone(grad).release();
+    } else if (is_exclusive(grad.get()) && obeys_layout(grad.get(), variable)) {
+      e.grad = grad.release();
+    } else {
+      e.grad = in_layout_of(variable, grad).release();
+    }
+  } else if (create_graph) {
+    GradMode on(true);
+    e.grad = old.get();  // stays in place if the addition fails
+    Py_INCREF(e.grad);
+    Var sum = ops::add(old, grad);
+    Py_SETREF(e.grad, sum.release());
+  } else {
+    e.grad = old.release();
+    prepare_write(e.grad, "AccumulateGrad");
+    ops::accumulate_into(e.grad, grad.get());
+  }
+  if (e.grad->grad_fn) {
+    track(variable);
+    track(e.grad);
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,300 @@
+#include "autograd/engine.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "autograd/anomaly.h"
+#include "autograd/hooks.h"
+#include "ops/functions.h"
+
+namespace rl {
+
+namespace {
+
+bool later(const Node* a, const Node* b) { return a->sequence < b->sequence; }
+
+class Run {
+ public:
+  explicit Run(Request& request) : request_(request), captured_(request.inputs.size()) {}
+  ~Run() {
+    for (Node* node : claimed_) {
+      node->scratch.reset();
+      node->run = nullptr;
+    }
+    for (Node* node : claimed_) release_node(node);
+    for (auto& [node, scratch] : overflow_) {
+      scratch.reset();
+      release_node(node);
+    }
+  }
+
+  std::vector<Var> go() {
+    for (const Edge& root : request_.roots)
+      if (visit(root.node)) explore(root.node);
+    if (!request_.inputs.empty()) mark_needed();
+    for (size_t i = 0; i < request_.roots.size(); i++) {
+      const Edge& root = request_.roots[i];
+      deliver(root, std::move(request_.grads[i]));
+    }
+    for (const Edge& root : request_.roots)
+      if (at(root.node).waiting == 0 && !queued(root.node)) push(root.node);
+    int steps = 0;
+    while (!ready_.empty()) {
+      std::pop_heap(ready_.begin(), ready_.end(), later);
+      Node* node = ready_.back();
+      ready_.pop_back();
+      process(node);
+      if ((++steps & 255) == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+    }
+    for (Var& v : captured_)
+      if (v) v = for_user(std::move(v));
+    return std::move(captured_);
+  }
+
+ private:
+  // Takes the node's scratch for this run, or a place of our own when another run has it.
+  bool visit(Node* node) {
+    if (node->run == this || overflow_.count(node)) return false;
+    Py_INCREF(node);
+    if (!node->run) {
+      node->run = this;
+      node->scratch.waiting = 0;
+      node->scratch.needed = true;
+      claimed_.push_back(node);
+    } else {
+      overflow_.try_emplace(node);
+    }
+    return true;
+  }
+  Scratch& at(Node* node) {
+    return node->run == this ? node->scratch : overflow_.find(node)->second;
+  }
+
+  // Counts, for every reachable node, the gradients it will receive.
+  void explore(Node* root) {
+    std::vector<Node*> stack{root};
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      for (uint32_t i = 0; i < node->edge_count; i++) {
+        Node* next = node->edges[i].node;
+        if (!next) continue;
+        if (visit(next)) stack.push_back(next);
+        at(next).waiting++;
+      }
+    }
+  }
+
+  // A node is needed when it is an input asked for or leads to one. Edges point to older nodes, so
+  // one pass by age settles it.
+  void mark_needed() {
+    std::vector<Node*> nodes = claimed_;
+    for (auto& entry : overflow_) nodes.push_back(entry.first);
+    std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) {
+      return a->edge_count == 0 || b->edge_count == 0 ? a->edge_count < b->edge_count : later(a, b);
+    });
+    for (const Edge& input : request_.inputs) wanted_.emplace(input.node, 0);
+    for (Node* node : nodes) at(node).needed = wanted_.count(node) || leads_on(node);
+  }
+  bool leads_on(Node* node) {
+    for (uint32_t i = 0; i < node->edge_count; i++)
+      if (node->edges[i].node && at(node->edges[i].node).needed) return true;
+    return false;
+  }
+
+  bool queued(Node* node) { return std::find(ready_.begin(), ready_.end(), node) != ready_.end(); }
+  void push(Node* node) {
+    ready_.push_back(node);
+    std::push_heap(ready_.begin(), ready_.end(), later);
+  }
+
+  void deliver(const Edge& to, Var grad) {
+    if (!grad) return;
+    Var& sum = at(to.node).incoming(to.node, to.nr);
+    if (!sum) {
+      sum = std::move(grad);
+    } else if (!request_.create_graph && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
+               sum->sizes == grad->sizes) {
+      ops::accumulate_into(sum.get(), grad.get());
+    } else {
+      GradMode mode(request_.create_graph);
+      sum = ops::add(sum, grad);
+    }
+  }
+
+  void process(Node* node) {
+    Scratch& scratch = at(node);
+    uint32_t outputs = node->output_count;
+    Var one = std::move(scratch.first);
+    std::vector<Var> several;
+    Var* grads = &one;
+    if (outputs > 1) {
+      several.resize(outputs);
+      several[0] = std::move(one);
+      for (uint32_t i = 1; i < outputs && scratch.more; i++)
+        several[i] = std::move(scratch.more[i - 1]);
+      grads = several.data();
+    }
+    bool is_leaf = node->cls == &accumulate_class;
+    if (node->hooks || is_leaf) run_tensor_hooks(node, grads, request_.create_graph);
+    bool execute = true;
+    if (!wanted_.empty()) {
+      execute = capture(node, grads);
+      if (!is_leaf) execute = leads_on(node);
+    }
+    if (!execute) return;
+    if (is_leaf) {
+      if (node->hooks) run_pre_hooks(node, grads, request_.create_graph);
+      if (grads[0]) finish_leaf(node, std::move(grads[0]));
+      return;
+    }
+    run(node, grads, outputs);
+  }
+
+  // Collects what was asked for at this node; whether a leaf shall accumulate.
+  bool capture(Node* node, Var* grads) {
+    bool accumulates = false;
+    for (size_t i = 0; i < request_.inputs.size(); i++) {
+      const Edge& input = request_.inputs[i];
+      if (input.node != node) continue;
+      if (request_.accumulate && node->cls == &accumulate_class)
+        accumulates = true;
+      else
+        captured_[i] = grads[input.nr];
+    }
+    return accumulates;
+  }
+
+  void finish_leaf(Node* node, Var grad) {
+    Tensor* variable = accumulated_variable(node);
+    const TensorMeta& meta = node->output;
+    if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, 0, grad, meta);
+    accumulate_grad(variable, std::move(grad), request_.create_graph);
+    if (variable->extra && variable->extra->post_accumulate_hooks)
+      run_post_accumulate_hooks(variable);
+    if (node->hooks && node->hooks->post) run_post_hooks(node, nullptr, 0, nullptr, 0);
+  }
+
+  void run(Node* node, Var* grads, uint32_t outputs) {
+    if (node->hooks && node->hooks->pre) run_pre_hooks(node, grads, request_.create_graph);
+    bool any = false;
+    for (uint32_t i = 0; i < outputs; i++) any |= bool(grads[i]);
+
+    uint32_t edges = node->edge_count;
+    if (node->cls->deposit && any && !request_.create_graph && !node->hooks && !modes.anomaly) {
+      deposit(node, grads[0]);
+      return;
+    }
+    Var few[3];
+    std::vector<Var> many;
+    Var* results = few;
+    if (edges > 3) {
+      many.resize(edges);
+      results = many.data();
+    }
+    Pass pass{request_.create_graph, grads, results};
+    if (!wanted_.empty()) pass.wanted = wanted_edges(node);
+    if (any || is_function(node)) apply_node(node, pass);
+    if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
+    if (!request_.keep_graph) free_saved(node);
+    for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
+    for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]));
+  }
+
+  uint64_t wanted_edges(Node* node) {
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < node->edge_count; i++)
+      if (node->edges[i].node && at(node->edges[i].node).needed)
+        bits |= uint64_t(1) << (i < 63 ? i : 63);
+    return bits;
+  }
+
+  void send(Node* node, uint32_t i, Var grad) {
+    const Edge& to = node->edges[i];
+    if (!to.node) return;
+    Scratch& next = at(to.node);
+    if (!next.needed) return;
+    if (grad) {
+      const TensorMeta& meta = to.node->meta(to.nr);
+      if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, int(i), grad, meta);
+      deliver(to, std::move(grad));
+    }
+    if (--next.waiting == 0) push(to.node);
+  }
+
+  void deposit(Node* node, const Var& grad) {
+    const Edge& to = node->edges[0];
+    if (!request_.keep_graph) free_saved(node);
+    if (!to.node) return;
+    Scratch& next = at(to.node);
+    if (!next.needed) return;
+    Var& sum = next.incoming(to.node, to.nr);
+    const TensorMeta& meta = to.node->meta(to.nr);
+    if (!sum)
+      sum = ops::zeros(meta.sizes, meta.dtype, meta.device);
+    else if (!is_exclusive(sum.get()) || !sum->contiguous)
+      sum = ops::contiguous(ops::clone(sum));
+    node->cls->deposit(node, grad, sum);
+    if (--next.waiting == 0) push(to.node);
+  }
+
+  // Sums a broadcast gradient and casts it, so that rules need not.
+  void conform(Node* node, int i, Var& grad, const TensorMeta& meta) {
+    GradMode mode(request_.create_graph);
+    try {
+      if (grad->sizes != meta.sizes) {
+        if (!expandable(meta.sizes, grad->sizes))
+          fail("Function ", Py_TYPE(node)->tp_name, " returned an invalid gradient at index ", i,
+               " - got ", grad->sizes, " but expected shape compatible with ", meta.sizes);
+        grad = ops::sum_to(grad, meta.sizes);
+      }
+      if (grad->dtype != meta.dtype) grad = ops::to(grad, meta.dtype);
+    } catch (...) {
+      raise_current_exception();
+      annotate_error(node);
+      throw PythonError{};
+    }
+  }
+  static bool expandable(const Ints& from, const Ints& to) {
+    if (from.size() > to.size()) return false;
+    int lead = to.size() - from.size();
+    for (int i = 0; i < from.size(); i++)
+      if (from[i] != to[lead + i] && from[i] != 1) return false;
+    return true;
+  }
+
+  Request& request_;
+  std::vector<Node*> claimed_;
+  std::unordered_map<Node*, Scratch> overflow_;
+  std::unordered_map<Node*, char> wanted_;
+  std::vector<Node*> ready_;
+  std::vector<Var> captured_;
+};
+
+}  // namespace
+
+void apply_node(Node* node, Pass& pass) {
+  try {
+    GradMode mode(pass.create_graph);
+    node->cls->apply(node, pass);
+    if (modes.anomaly) check_anomaly(node, pass);
+  } catch (...) {
+    raise_current_exception();
+    annotate_error(node);
+    throw PythonError{};
+  }
+}
+
+std::vector<Var> run_backward(Request& request) {
+  Run run(request);
+  return run.go();
+}
+
+Var for_user(Var grad) {
+  if (is_exclusive(grad.get()) || grad->requires_grad) return grad;
+  Var copy = lazy_clone(grad.get());
+  if (grad->grad_fn) set_history(copy.get(), grad->grad_fn, int(grad->output_nr));
+  return copy;
+}
+
+}  // namespace rl

@@ -1,0 +1,33 @@
+// Running a recorded program backwards.
+#pragma once
+
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace rl {
+
+struct Request {
+  std::vector<Edge> roots;  // borrowed
+  std::vector<Var> grads;   // one per root
+  bool keep_graph = false;
+  bool create_graph = false;
+  // Empty: accumulate into every leaf. Otherwise only these are wanted.
+  std::vector<Edge> inputs;  // borrowed
+  bool accumulate = true;    // backward(): into .grad; grad(): collect
+};
+
+// The gradients of `inputs`, null where nothing flowed, when request.accumulate is false.
+std::vector<Var> run_backward(Request& request);
+
+// One node's formula, with its result count checked and its errors annotated; also used by nodes
+// that wrap another (CopySlices).
+void apply_node(Node* node, Pass& pass);
+
+// Adds a gradient to .grad by torch's rules of ownership and layout.
+void accumulate_grad(Tensor* variable, Var grad, bool create_graph);
+
+// `grad` as it may be given to user code: nothing the user does to it reaches another holder.
+Var for_user(Var grad);
+
+}  // namespace rl

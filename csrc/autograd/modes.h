@@ -1,0 +1,28 @@
+// Per-thread switches that operations consult.
+#pragma once
+
+namespace rl {
+
+struct Modes {
+  bool grad = true;
+  bool inference = false;
+  bool anomaly = false;
+  bool anomaly_check_nan = true;
+
+  bool records() const { return grad && !inference; }
+};
+
+extern thread_local Modes modes __attribute__((tls_model("initial-exec")));
+
+// Sets grad mode for a C++ scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(modes.grad) { modes.grad = on; }
+  ~GradMode() { modes.grad = before_; }
+  GradMode(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace rl

@@ -1,0 +1,223 @@
+#include "autograd/node.h"
+
+#include <new>
+
+#include "tensor/pool.h"
+
+namespace rl {
+
+thread_local Modes modes;
+
+namespace {
+
+// Nodes differ in payload; a few slot sizes serve them all.
+constexpr size_t kStep = 64;
+constexpr int kPools = 12;
+
+Pool& pool(int i) {
+  static Pool* pools[kPools];
+  if (!pools[i]) pools[i] = new Pool(sizeof(Node) + size_t(i) * kStep);
+  return *pools[i];
+}
+
+uint64_t next_sequence = 0;
+
+// Nodes whose last reference went while another was being destroyed.
+std::vector<Node*> graveyard;
+bool burying = false;
+
+}  // namespace
+
+void init_node(Node* node, const NodeClass* cls, int edges, int outputs) {
+  node->cls = cls;
+  node->sequence = next_sequence++;
+  new (&node->where) Where();
+  node->where.note();
+  node->hooks = nullptr;
+  node->weakrefs = nullptr;
+  node->edge_count = uint32_t(edges);
+  node->output_count = uint32_t(outputs);
+  if (edges <= 3) {
+    node->edges = node->inline_edges;
+    for (Edge& e : node->inline_edges) e = {};
+  } else {
+    node->edges = new Edge[size_t(edges)];
+  }
+  new (&node->output) TensorMeta();
+  node->more_outputs = outputs > 1 ? new TensorMeta[size_t(outputs) - 1] : nullptr;
+  node->freed = false;
+  node->leads_to_python = false;
+  node->run = nullptr;
+  new (&node->scratch) Scratch();
+}
+
+Node* new_node(NodeClass& cls, int edges, int outputs) {
+  size_t slot = (cls.payload + kStep - 1) / kStep;
+  if (slot >= kPools) fail("internal error: the payload of ", cls.name, " is too large");
+  if (!cls.type) node_type(cls);
+  Node* node = static_cast<Node*>(pool(int(slot)).take());
+  PyObject_Init(reinterpret_cast<PyObject*>(node), cls.type);
+  init_node(node, &cls, edges, outputs);
+  node->pool = uint8_t(slot);
+  std::memset(static_cast<void*>(node + 1), 0, cls.payload);
+  return node;
+}
+
+void for_each_node(void (*visit)(Node*, void*), void* context) {
+  for (int i = 0; i < kPools; i++)
+    pool(i).for_each([&](PyObject* o) { visit(reinterpret_cast<Node*>(o), context); });
+}
+
+void release_node(Node* node) {
+  if (!node) return;
+  if (Py_REFCNT(node) > 1) {
+    Py_DECREF(node);
+    return;
+  }
+  if (burying) {
+    graveyard.push_back(node);
+    return;
+  }
+  burying = true;
+  Py_DECREF(node);
+  while (!graveyard.empty()) {
+    Node* next = graveyard.back();
+    graveyard.pop_back();
+    Py_DECREF(next);
+  }
+  burying = false;
+}
+
+namespace {
+
+class Freer : public SavedVisitor {
+  void visit(SavedTensor& saved, const char*) override { saved.free(); }
+};
+
+void drop_hooks(NodeHooks* hooks) {
+  for (auto& on : hooks->outputs) Py_CLEAR(on.hooks);
+  Py_CLEAR(hooks->pre);
+  Py_CLEAR(hooks->post);
+  Py_CLEAR(hooks->metadata);
+}
+
+}  // namespace
+
+void free_saved(Node* node) {
+  node->freed = true;
+  if (node->cls->each_saved) {
+    Freer freer;
+    node->cls->each_saved(node, freer);
+  }
+}
+
+// Lets go of everything that may lie on a cycle; the node stays a valid, empty object.
+void clear_node(Node* node) {
+  if (node->cls->each_saved) {
+    Freer freer;
+    node->cls->each_saved(node, freer);
+  }
+  if (node->cls->clear) node->cls->clear(node);
+  for (uint32_t i = 0; i < node->edge_count; i++)
+    release_node(std::exchange(node->edges[i].node, nullptr));
+  if (node->hooks) drop_hooks(node->hooks);
+}
+
+void destroy_node(Node* node) {
+  clear_node(node);
+  if (node->cls->destroy) node->cls->destroy(node);
+  if (node->edges != node->inline_edges) delete[] node->edges;
+  delete node->hooks;
+  delete[] node->more_outputs;
+  node->output.~TensorMeta();
+  node->scratch.reset();
+  node->where.drop();
+}
+
+Var& Scratch::incoming(Node* node, uint32_t nr) {
+  if (nr == 0) return first;
+  if (!more) more = new Var[node->output_count - 1];
+  return more[nr - 1];
+}
+
+void Scratch::reset() {
+  first = {};
+  delete[] std::exchange(more, nullptr);
+}
+
+void free_node_slot(Node* node) { pool(node->pool).give(node); }
+
+NodeHooks& node_hooks(Node* node) {
+  if (!node->hooks) node->hooks = new NodeHooks;
+  return *node->hooks;
+}
+
+NodeHooks::OnOutput& hooks_on_output(Node* node, uint32_t nr) {
+  NodeHooks& hooks = node_hooks(node);
+  for (auto& on : hooks.outputs)
+    if (on.nr == nr) return on;
+  hooks.outputs.push_back({nr, nullptr, nullptr});
+  return hooks.outputs.back();
+}
+
+void set_output_meta(Node* node, int nr, const Tensor* t) {
+  TensorMeta& meta = nr == 0 ? node->output : node->more_outputs[nr - 1];
+  meta.sizes = t->sizes;
+  meta.dtype = t->dtype;
+  meta.device = t->storage->device;
+}
+
+void set_history(Tensor* out, Node* node, int nr) {
+  set_output_meta(node, nr, out);
+  Py_INCREF(node);
+  Node* old = out->grad_fn;
+  out->grad_fn = node;
+  out->output_nr = uint32_t(nr);
+  release_node(old);
+  if (node->leads_to_python) mark(out);
+}
+
+bool requires_grad_slow(const Tensor* t) {
+  return t->extra->base && requires_grad(t->extra->base);
+}
+
+Edge gradient_edge(Tensor* t) {
+  Node* fn = t->extra && t->extra->base ? grad_fn_of(t) : t->grad_fn;
+  if (fn) {
+    Py_INCREF(fn);
+    return {fn, t->output_nr};
+  }
+  if (t->requires_grad) return {accumulator_of(t), 0};
+  return {};
+}
+
+void annotate_error(Node* node) {
+  if (!node->where) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value) {
+    std::string note = concat("raised in ", node->cls ? Py_TYPE(node)->tp_name : "a node",
+                              ", the backward of the operation at ",
+                              node->where.text_with_source());
+    PyObject* done = PyObject_CallMethod(value, "add_note", "s", note.c_str());
+    if (!done) PyErr_Clear();
+    Py_XDECREF(done);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+void raise_current_exception() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const Error& e) {
+    PyErr_SetString(e.type, e.text.c_str());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
+}  // namespace rl

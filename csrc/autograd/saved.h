@@ -1,0 +1,68 @@
+// A tensor that a node keeps for its backward formula: version-checked, released after use, and
+// free of reference cycles when the tensor is the node's own output.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace rl {
+
+struct Node;
+
+// What saved_tensors_hooks made of a tensor.
+struct Packed {
+  PyObject* content;
+  PyObject* unpack;
+  uint32_t output_nr;
+  bool is_output;
+};
+
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  SavedTensor(const SavedTensor&) = delete;
+  SavedTensor(SavedTensor&& other) noexcept
+      : tensor_(other.tensor_), version_(other.version_), kind_(other.kind_) {
+    other.kind_ = Kind::Empty;
+  }
+  ~SavedTensor() { drop(); }
+
+  // An input keeps the very tensor; an output of `owner` keeps an alias without history.
+  void save_input(Tensor* t);
+  void save_output(Tensor* t);
+
+  // The tensor as it was. Raises when it was changed in place since, or already released.
+  Var unpack(Node* owner) const;
+  // Forgets the tensor after a backward pass that does not keep the graph.
+  void free();
+  bool is_empty() const { return kind_ == Kind::Empty; }
+  bool is_freed() const { return kind_ == Kind::Freed; }
+
+  // For the collector, and for reports: the tensor held, null when packed or empty.
+  Tensor* held() const { return kind_ == Kind::Input || kind_ == Kind::Output ? tensor_ : nullptr; }
+  Packed* packed() const { return kind_ == Kind::Packed ? packed_ : nullptr; }
+  uint32_t version() const { return version_; }
+
+ private:
+  enum class Kind : uint8_t { Empty, Input, Output, Packed, Freed };
+  void drop();
+  bool pack(Tensor* t, bool is_output);
+  [[noreturn]] void fail_version(Node* owner) const;
+
+  union {
+    Tensor* tensor_ = nullptr;
+    Packed* packed_;
+  };
+  uint32_t version_ = 0;
+  Kind kind_ = Kind::Empty;
+};
+
+// The innermost pair of saved_tensors_hooks of this thread, null outside. Borrowed from a Python
+// stack that outlives the region.
+struct SavedHooks {
+  PyObject* pack = nullptr;
+  PyObject* unpack = nullptr;
+  const char* disabled = nullptr;  // the message of disable_saved_tensors_hooks
+};
+extern thread_local SavedHooks saved_hooks __attribute__((tls_model("initial-exec")));
+
+}  // namespace rl

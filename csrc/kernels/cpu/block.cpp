@@ -1,0 +1,138 @@
+#include "kernels/cpu/block.h"
+
+#include <bit>
+#include <type_traits>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include "kernels/cpu/simd.h"
+
+namespace rl::cpu {
+namespace {
+
+template <class From, class To>
+RL_CLONES void convert(const void* from, void* to, int64_t n) {
+  const From* __restrict x = static_cast<const From*>(from);
+  To* __restrict y = static_cast<To*>(to);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
+}
+
+// BF16's own conversion, without the branch that keeps the loop above from being a vector one.
+RL_CLONES void f32_to_bf16(const void* from, void* to, int64_t n) {
+  const float* __restrict x = static_cast<const float*>(from);
+  uint16_t* __restrict y = static_cast<uint16_t*>(to);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t u = std::bit_cast<uint32_t>(x[i]), quiet = (u >> 16) | 0x40;
+    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    y[i] = uint16_t((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+  }
+}
+
+template <class From>
+RL_CLONES void nonzero_block(const void* from, void* to, int64_t n) {
+  const From* __restrict x = static_cast<const From*>(from);
+  int64_t* __restrict y = static_cast<int64_t*>(to);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] != From(0) ? 1 : 0;
+}
+
+template <class R>
+RL_CLONES void abs_block(const void* from, void* to, int64_t n) {
+  const R* __restrict x = static_cast<const R*>(from);
+  R* __restrict y = static_cast<R*>(to);
+  for (int64_t i = 0; i < n; ++i) y[i] = std::hypot(x[2 * i], x[2 * i + 1]);
+}
+
+#ifdef __x86_64__
+// The F16C instructions, which no plain loop is compiled to.
+__attribute__((target("avx2,f16c"))) void f16_to_f32(const void* from, void* to, int64_t n) {
+  const F16* x = static_cast<const F16*>(from);
+  float* y = static_cast<float*>(to);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i));
+    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(bits));
+  }
+  for (; i < n; ++i) y[i] = x[i];
+}
+
+__attribute__((target("avx2,f16c"))) void f32_to_f16(const void* from, void* to, int64_t n) {
+  const float* x = static_cast<const float*>(from);
+  F16* y = static_cast<F16*>(to);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), bits);
+  }
+  for (; i < n; ++i) y[i] = x[i];
+}
+
+bool has_f16c() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return has;
+}
+#else
+constexpr Convert f16_to_f32 = nullptr, f32_to_f16 = nullptr;
+bool has_f16c() { return false; }
+#endif
+
+// Which small types are computed as which large one.
+template <class Small, class Large>
+constexpr bool widens() {
+  if constexpr (std::is_same_v<Large, int64_t>) return std::is_integral_v<Small>;
+  constexpr bool half = std::is_same_v<Small, F16> || std::is_same_v<Small, BF16>;
+  if constexpr (std::is_same_v<Large, float>) return half;
+  if constexpr (std::is_same_v<Large, double>) return half || std::is_same_v<Small, float>;
+  return std::is_same_v<Small, c64> && std::is_same_v<Large, c128>;
+}
+
+}  // namespace
+
+template <class To>
+Convert loader(DType d) {
+  if (std::is_same_v<To, float> && d == DType::F16 && has_f16c()) return f16_to_f32;
+  return visit(d, [](auto zero) -> Convert {
+    using From = decltype(zero);
+    if constexpr (!std::is_same_v<From, To> && widens<From, To>()) {
+      return convert<From, To>;
+    }
+    return nullptr;
+  });
+}
+
+template <class From>
+Convert storer(DType d) {
+  if (std::is_same_v<From, float> && d == DType::F16 && has_f16c()) return f32_to_f16;
+  if (std::is_same_v<From, float> && d == DType::BF16) return f32_to_bf16;
+  return visit(d, [](auto zero) -> Convert {
+    using To = decltype(zero);
+    if constexpr (!std::is_same_v<From, To> && widens<To, From>()) return convert<From, To>;
+    return nullptr;
+  });
+}
+
+template Convert loader<int64_t>(DType);
+template Convert loader<float>(DType);
+template Convert loader<double>(DType);
+template Convert loader<c64>(DType);
+template Convert loader<c128>(DType);
+template Convert storer<int64_t>(DType);
+template Convert storer<float>(DType);
+template Convert storer<double>(DType);
+template Convert storer<c64>(DType);
+template Convert storer<c128>(DType);
+
+Convert nonzero_loader(DType d) {
+  if (d == DType::Bool) return loader<int64_t>(d);
+  return visit(d, [](auto zero) -> Convert { return nonzero_block<decltype(zero)>; });
+}
+
+Convert abs_loader(DType d) {
+  return d == DType::C64 ? abs_block<float> : abs_block<double>;
+}
+
+}  // namespace rl::cpu

@@ -1,0 +1,153 @@
+// Conversions of contiguous elements. Pairs that matter have a loop of their own; the others go
+// through one of those types block by block, which keeps 144 pairs at the size of about 40.
+#include "kernels/cpu/convert.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/simd.h"
+
+namespace rl::cpu {
+namespace {
+
+constexpr int64_t kBlock = 512;
+
+// Bool is read as a byte: memory seen through a view may hold more than 0 and 1.
+struct Byte {
+  uint8_t bits;
+};
+
+template <class Int, class Float>
+RL_INLINE Int truncate(Float x) {
+  constexpr Float limit = -Float(std::numeric_limits<Int>::min());
+  return x >= -limit && x < limit ? Int(x) : std::numeric_limits<Int>::min();
+}
+
+template <class To, class From>
+RL_INLINE To cast(From x) {
+  if constexpr (std::is_same_v<From, Byte>) {
+    return To(x.bits != 0);
+  } else if constexpr (std::is_same_v<To, Byte>) {
+    return Byte{uint8_t(x != From(0))};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    using Wide = std::conditional_t<sizeof(To) == 8, int64_t, int32_t>;
+    return To(truncate<Wide>(x));
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class To, class From>
+RL_INLINE void loop(void* out, const void* in, int64_t n) {
+  To* o = static_cast<To*>(out);
+  const From* x = static_cast<const From*>(in);
+  for (int64_t i = 0; i < n; ++i) o[i] = cast<To>(x[i]);
+}
+
+// Complex numbers are pairs of their real type.
+template <class T>
+RL_INLINE void real_part(void* out, const void* in, int64_t n) {
+  T* o = static_cast<T*>(out);
+  const T* x = static_cast<const T*>(in);
+  for (int64_t i = 0; i < n; ++i) o[i] = x[2 * i];
+}
+
+template <class T>
+RL_INLINE void with_zero(void* out, const void* in, int64_t n) {
+  T* o = static_cast<T*>(out);
+  const T* x = static_cast<const T*>(in);
+  for (int64_t i = 0; i < n; ++i) {
+    o[2 * i] = x[i];
+    o[2 * i + 1] = 0;
+  }
+}
+
+template <class T>
+RL_INLINE void any_part(void* out, const void* in, int64_t n) {
+  uint8_t* o = static_cast<uint8_t*>(out);
+  const T* x = static_cast<const T*>(in);
+  for (int64_t i = 0; i < n; ++i) o[i] = uint8_t((x[2 * i] != 0) | (x[2 * i + 1] != 0));
+}
+
+#define RL_PAIRS(X)                                                                       \
+  X(F32, Bool, loop<float, Byte>)     X(Bool, F32, loop<Byte, float>)                     \
+  X(F32, U8, loop<float, uint8_t>)    X(U8, F32, loop<uint8_t, float>)                    \
+  X(F32, I32, loop<float, int32_t>)   X(I32, F32, loop<int32_t, float>)                   \
+  X(F32, I64, loop<float, int64_t>)   X(I64, F32, loop<int64_t, float>)                   \
+  X(F32, BF16, loop<float, BF16>)     X(BF16, F32, loop<BF16, float>)                     \
+  X(F32, F64, loop<float, double>)    X(F64, F32, loop<double, float>)                    \
+  X(F64, I64, loop<double, int64_t>)  X(I64, F64, loop<int64_t, double>)                  \
+  X(F64, I32, loop<double, int32_t>)  X(I32, F64, loop<int32_t, double>)                  \
+  X(I64, Bool, loop<int64_t, Byte>)   X(Bool, I64, loop<Byte, int64_t>)                   \
+  X(I64, U8, loop<int64_t, uint8_t>)  X(U8, I64, loop<uint8_t, int64_t>)                  \
+  X(I64, I8, loop<int64_t, int8_t>)   X(I8, I64, loop<int8_t, int64_t>)                   \
+  X(I64, I16, loop<int64_t, int16_t>) X(I16, I64, loop<int16_t, int64_t>)                 \
+  X(I64, I32, loop<int64_t, int32_t>) X(I32, I64, loop<int32_t, int64_t>)                 \
+  X(Bool, F64, loop<Byte, double>)    X(Bool, C64, any_part<float>)                       \
+  X(Bool, C128, any_part<double>)     X(F32, C64, real_part<float>)                       \
+  X(F64, C128, real_part<double>)     X(C64, F32, with_zero<float>)                       \
+  X(C128, F64, with_zero<double>)
+
+#define RL_DEFINE(to, from, ...) \
+  RL_CLONES void from##_to_##to(void* out, const void* in, int64_t n) { __VA_ARGS__(out, in, n); }
+RL_PAIRS(RL_DEFINE)
+
+void C64_to_C128(void* out, const void* in, int64_t n) { F32_to_F64(out, in, 2 * n); }
+void C128_to_C64(void* out, const void* in, int64_t n) { F64_to_F32(out, in, 2 * n); }
+void F16_to_F32(void* out, const void* in, int64_t n) {
+  floats_from_halves(static_cast<float*>(out), static_cast<const F16*>(in), n);
+}
+void F32_to_F16(void* out, const void* in, int64_t n) {
+  halves_from_floats(static_cast<F16*>(out), static_cast<const float*>(in), n);
+}
+
+using Loop = void (*)(void*, const void*, int64_t);
+
+constexpr int pair(DType to, DType from) { return int(to) * kDTypes + int(from); }
+
+Loop direct(DType to, DType from) {
+  switch (pair(to, from)) {
+#define RL_CASE(to, from, ...) case pair(DType::to, DType::from): return from##_to_##to;
+    RL_PAIRS(RL_CASE)
+    RL_CASE(C128, C64)
+    RL_CASE(C64, C128)
+    RL_CASE(F32, F16)
+    RL_CASE(F16, F32)
+    default: return nullptr;
+  }
+}
+
+bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
+
+// Where a pair without a loop meets. A step must lose nothing that the whole would keep.
+DType between(DType to, DType from) {
+  if (is_complex(from)) return real_of(from);
+  if (is_complex(to)) return real_of(to);
+  if (is_half(from) || is_half(to)) return DType::F32;
+  return DType::I64;
+}
+
+}  // namespace
+
+void convert_unit(DType to, void* out, DType from, const void* in, int64_t n) {
+  if (to == from) {
+    std::memcpy(out, in, size_t(n * itemsize(to)));
+    return;
+  }
+  if (Loop loop = direct(to, from)) return loop(out, in, n);
+  DType middle = between(to, from);
+  alignas(64) char block[kBlock * 8];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    int64_t count = std::min(kBlock, n - i);
+    convert_unit(middle, block, from, static_cast<const char*>(in) + i * itemsize(from), count);
+    convert_unit(to, static_cast<char*>(out) + i * itemsize(to), middle, block, count);
+  }
+}
+
+void convert(DType to, void* out, int64_t out_stride, DType from, const void* in,
+             int64_t in_stride, int64_t n) {
+  copy_strided(to, out, &out_stride, from, in, &in_stride, &n, 1);
+}
+
+}  // namespace rl::cpu

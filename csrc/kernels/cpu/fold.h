@@ -1,0 +1,182 @@
+// Reductions by one associative operation: the policies that reduce_driver.h walks with.
+#pragma once
+
+#include <bit>
+#include <limits>
+
+#include "kernels/cpu/reduce_driver.h"
+#include "kernels/cpu/simd.h"
+
+namespace rl::cpu {
+
+// exp in line, as a call would spill the vector registers around it: 2^k times a polynomial in the
+// rest, within 1 unit in the last place. 2^k is applied in two steps to reach the subnormals.
+RL_INLINE float exp_of(float x) {
+  constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  x = x < -104 ? -104 : x;
+  x = x > 89 ? 89 : x;
+  float shifted = x * 1.44269504f + round, k = shifted - round;
+  float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
+  float p = 0.0013813145f;
+  p = p * r + 0.008369419f;
+  p = p * r + 0.041668456f;
+  p = p * r + 0.16666515f;
+  p = p * r + 0.49999994f;
+  p = p * r * r + r + 1;
+  int32_t power = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round);
+  int32_t half = power >> 1;
+  auto two_to = [](int32_t e) __attribute__((always_inline)) {
+    return std::bit_cast<float>(int32_t(uint32_t(e + 127) << 23));
+  };
+  return p * two_to(half) * two_to(power - half);
+}
+RL_INLINE double exp_of(double x) { return ::exp(x); }
+RL_INLINE float log_of(float x) { return ::logf(x); }
+RL_INLINE double log_of(double x) { return ::log(x); }
+
+template <class T>
+struct SumOf {
+  using C = T;
+  static C identity() { return C(0); }
+  static RL_INLINE C apply(C a, C b) { return wrapping_add(a, b); }
+};
+
+template <class T>
+struct ProductOf {
+  using C = T;
+  static C identity() { return C(1); }
+  static RL_INLINE C apply(C a, C b) { return wrapping_multiply(a, b); }
+};
+
+// The extremes keep a NaN, on either side.
+template <class T>
+struct MaxOf {
+  using C = T;
+  static C identity() {
+    using L = std::numeric_limits<C>;
+    return L::has_infinity ? -L::infinity() : L::lowest();
+  }
+  static RL_INLINE C apply(C a, C b) {
+    C larger = a > b ? a : b;
+    return a != a ? a : larger;
+  }
+};
+
+template <class T>
+struct MinOf {
+  using C = T;
+  static C identity() {
+    using L = std::numeric_limits<C>;
+    return L::has_infinity ? L::infinity() : L::max();
+  }
+  static RL_INLINE C apply(C a, C b) {
+    C smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+  }
+};
+
+// What is reduced in place of an element.
+template <class A>
+struct Itself {
+  template <class T>
+  RL_INLINE A operator()(T x) const { return A(x); }
+};
+
+template <class A>
+struct Square {
+  RL_INLINE A operator()(A x) const { return x * x; }
+};
+
+// Op over at(0) ... at(n - 1), with enough independent partial results to hide its latency.
+template <class Op, class At>
+RL_INLINE typename Op::C fold_each(int64_t n, const At& at) {
+  using A = typename Op::C;
+  constexpr int64_t lanes = 256 / sizeof(A);
+  A total = Op::identity();
+  int64_t i = 0;
+  if (n >= 2 * lanes) {
+    A part[lanes];
+#pragma omp simd
+    for (int64_t l = 0; l < lanes; ++l) part[l] = at(l);
+    for (i = lanes; i + lanes <= n; i += lanes) {
+#pragma omp simd
+      for (int64_t l = 0; l < lanes; ++l) part[l] = Op::apply(part[l], at(i + l));
+    }
+    for (int64_t half = lanes / 2; half > 0; half /= 2) {
+#pragma omp simd
+      for (int64_t l = 0; l < half; ++l) part[l] = Op::apply(part[l], part[l + half]);
+    }
+    total = part[0];
+  }
+  if (n - i >= 8) {
+    A part[8];
+#pragma omp simd
+    for (int l = 0; l < 8; ++l) part[l] = at(i + l);
+    for (i += 8; i + 8 <= n; i += 8) {
+#pragma omp simd
+      for (int l = 0; l < 8; ++l) part[l] = Op::apply(part[l], at(i + l));
+    }
+    for (int l = 0; l < 4; ++l) part[l] = Op::apply(part[l], part[l + 4]);
+    part[0] = Op::apply(Op::apply(part[0], part[2]), Op::apply(part[1], part[3]));
+    total = Op::apply(total, part[0]);
+  }
+  for (; i < n; ++i) total = Op::apply(total, at(i));
+  return total;
+}
+
+#define RL_EACH(i) [&](int64_t i) __attribute__((always_inline))
+
+template <class Op, class T, class Lift>
+RL_INLINE typename Op::C fold_row(const T* x, int64_t n, const Lift& lift) {
+  return fold_each<Op>(n, RL_EACH(i) { return lift(x[i]); });
+}
+
+template <class Op, class T>
+RL_INLINE typename Op::C fold_row(const T* x, int64_t n) {
+  return fold_row<Op>(x, n, Itself<typename Op::C>());
+}
+
+// Takes rows into the results of a tile's columns, four at a time.
+template <class Op, class T, class Lift>
+RL_INLINE void fold_tile(const T* x, int64_t stride, int64_t rows, int64_t width,
+                         typename Op::C* out, const Lift& lift) {
+  using A = typename Op::C;
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4, x += 4 * stride) {
+    const T *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) {
+      A first = Op::apply(lift(x[j]), lift(x1[j])), second = Op::apply(lift(x2[j]), lift(x3[j]));
+      out[j] = Op::apply(out[j], Op::apply(first, second));
+    }
+  }
+  for (; r < rows; ++r, x += stride) {
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) out[j] = Op::apply(out[j], lift(x[j]));
+  }
+}
+
+struct Nothing {};
+
+template <class Op, class Lift = Itself<typename Op::C>>
+struct Fold {
+  using C = typename Op::C;
+  using A = C;
+  using B = Nothing;
+  using View = Partial<Fold>;
+  static constexpr int64_t kRows = 256;
+  static constexpr bool kCommutes = true;
+
+  RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
+    for (int64_t r = 0; r < count; ++r) out.a[r] = fold_row<Op>(x + r * n, n, Lift());
+  }
+  RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
+    std::fill(out.a, out.a + width, Op::identity());
+    fold_tile<Op>(x, stride, rows, width, out.a, Lift());
+  }
+  static void merge(View to, int64_t, View from, int64_t, int64_t width) {
+    for (int64_t j = 0; j < width; ++j) to.a[j] = Op::apply(to.a[j], from.a[j]);
+  }
+};
+
+}  // namespace rl::cpu

@@ -1,0 +1,231 @@
+#include "kernels/cpu/gemm.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/gemm_int.h"
+#include "kernels/cpu/parallel.h"
+
+namespace rl::cpu {
+namespace {
+
+constexpr int64_t kTileWork = 1 << 19;  // multiplications worth a thread's while
+constexpr int64_t kTileRows = 1 << 24;  // keeps every dimension within BLAS's int
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+// An operand as BLAS takes it: rows of unit stride, or the transpose of such.
+struct Operand {
+  const char* data;
+  int64_t stride;
+  bool transposed;
+  const void* at(int64_t row, int64_t col, int64_t item) const {
+    return data + (transposed ? col * stride + row : row * stride + col) * item;
+  }
+};
+
+bool as_operand(MatrixRef x, int64_t rows, int64_t cols, Operand& out) {
+  int64_t rs = x.row_stride, cs = x.col_stride;
+  if (rows == 1 && cs == 1) rs = std::max<int64_t>(cols, 1);
+  if (cols == 1 && rs >= 1) cs = rs == 1 ? std::max<int64_t>(rows, 1) : 1;
+  if (rows == 1 && cs > 1) rs = 1;
+  bool straight = cs == 1 && rs >= cols && rs <= INT_MAX;
+  if (!straight && !(rs == 1 && cs >= rows && cs <= INT_MAX)) return false;
+  out = {static_cast<const char*>(x.data), straight ? rs : cs, !straight};
+  return true;
+}
+
+using Buffer = std::unique_ptr<char[]>;
+
+// A contiguous copy in the dtype asked for, in the order of memory it already has.
+Operand pack(DType to, DType from, MatrixRef x, int64_t rows, int64_t cols, bool may_transpose,
+             Buffer& buffer) {
+  bool transposed = may_transpose && x.row_stride < x.col_stride;
+  if (transposed) {
+    std::swap(rows, cols);
+    std::swap(x.row_stride, x.col_stride);
+  }
+  int64_t in_item = itemsize(from), item = itemsize(to);
+  buffer.reset(new char[size_t(rows * cols * item)]);
+  int64_t sizes[] = {rows, cols}, out_strides[] = {cols * item, item};
+  int64_t in_strides[] = {x.row_stride * in_item, x.col_stride * in_item};
+  copy_strided(to, buffer.get(), out_strides, from, x.data, in_strides, sizes, 2);
+  return {buffer.get(), std::max<int64_t>(cols, 1), transposed};
+}
+
+// One call of BLAS.
+void multiply(DType dtype, Shape s, double alpha, const void* a, int64_t a_stride, bool a_trans,
+              const void* b, int64_t b_stride, bool b_trans, double beta, void* c,
+              int64_t c_stride) {
+  const Blas& lib = blas();
+  int ta = a_trans ? kTrans : kNoTrans, tb = b_trans ? kTrans : kNoTrans;
+  int m = int(s.m), n = int(s.n), k = int(s.k);
+  int lda = int(a_stride), ldb = int(b_stride), ldc = int(c_stride);
+  switch (dtype) {
+    case DType::F32:
+      return lib.sgemm(kRowMajor, ta, tb, m, n, k, float(alpha), static_cast<const float*>(a), lda,
+                       static_cast<const float*>(b), ldb, float(beta), static_cast<float*>(c), ldc);
+    case DType::F64:
+      return lib.dgemm(kRowMajor, ta, tb, m, n, k, alpha, static_cast<const double*>(a), lda,
+                       static_cast<const double*>(b), ldb, beta, static_cast<double*>(c), ldc);
+    case DType::C64: {
+      c64 x(float(alpha), 0), y(float(beta), 0);
+      return lib.cgemm(kRowMajor, ta, tb, m, n, k, &x, a, lda, b, ldb, &y, c, ldc);
+    }
+    case DType::C128: {
+      c128 x(alpha, 0), y(beta, 0);
+      return lib.zgemm(kRowMajor, ta, tb, m, n, k, &x, a, lda, b, ldb, &y, c, ldc);
+    }
+    default:
+      return gemm_int(dtype, s.m, s.n, s.k, int64_t(alpha), a, a_stride, b, b_stride,
+                      int64_t(beta), c, c_stride);
+  }
+}
+
+struct Tiles {
+  int64_t rows, cols;      // of one tile
+  int64_t down, across;    // tiles along m and n
+};
+
+// Tiles as square as can be, a few per core of the machine (not per thread in use), none smaller
+// than is worth a thread's while.
+Tiles cut(Shape s) {
+  static const int64_t cores = std::clamp<int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 2, 64);
+  double work = double(s.m) * double(s.n) * double(s.k);
+  int64_t parts = int64_t(std::min(work / kTileWork, 2.0 * double(cores)));
+  Tiles t{s.m, s.n, 1, 1};
+  auto round_up = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
+  for (int64_t made = 2; made <= parts; made *= 2) {
+    int64_t &side = t.rows >= t.cols ? t.rows : t.cols;
+    if (side < 32) break;
+    side = round_up((side + 1) / 2, 16);
+  }
+  t.rows = std::min(t.rows, kTileRows);
+  t.cols = std::min(t.cols, kTileRows);
+  t.down = (s.m + t.rows - 1) / t.rows;
+  t.across = (s.n + t.cols - 1) / t.cols;
+  return t;
+}
+
+void check_limits(Shape s, int64_t c_stride) {
+  if (s.k > INT_MAX || (s.m > 1 && c_stride > INT_MAX)) {
+    throw std::runtime_error("gemm: a dimension or stride over 2147483647: " +
+                             std::to_string(s.m) + " x " + std::to_string(s.k) + " @ " +
+                             std::to_string(s.k) + " x " + std::to_string(s.n));
+  }
+}
+
+void scale(DType dtype, Shape s, double beta, void* c, int64_t c_stride) {
+  visit(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < s.m; ++i) {
+      T* row = static_cast<T*>(c) + i * c_stride;
+      for (int64_t j = 0; j < s.n; ++j) {
+        if (beta == 0) {
+          row[j] = T(0);
+        } else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
+          row[j] = T(float(beta) * float(row[j]));
+        } else if constexpr (std::is_integral_v<T>) {
+          row[j] = T(uint64_t(int64_t(beta)) * uint64_t(row[j]));
+        } else {
+          row[j] = T(row[j] * T(beta));
+        }
+      }
+    }
+  });
+}
+
+void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, double beta, void* c,
+               int64_t c_stride) {
+  Buffer a_buffer, b_buffer, c_buffer;
+  auto strides = [](Operand x) {
+    return x.transposed ? MatrixRef{x.data, 1, x.stride} : MatrixRef{x.data, x.stride, 1};
+  };
+  MatrixRef a32 = strides(pack(DType::F32, dtype, a, s.m, s.k, true, a_buffer));
+  MatrixRef b32 = strides(pack(DType::F32, dtype, b, s.k, s.n, true, b_buffer));
+  if (beta != 0) {
+    pack(DType::F32, dtype, {c, c_stride, 1}, s.m, s.n, false, c_buffer);
+  } else {
+    c_buffer.reset(new char[size_t(s.m * s.n * 4)]);
+  }
+  gemm(DType::F32, s.m, s.n, s.k, alpha, a32, b32, beta, c_buffer.get(), s.n);
+  int64_t sizes[] = {s.m, s.n}, out_strides[] = {c_stride * 2, 2}, in_strides[] = {s.n * 4, 4};
+  copy_strided(dtype, c, out_strides, DType::F32, c_buffer.get(), in_strides, sizes, 2);
+}
+
+}  // namespace
+
+void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef a, MatrixRef b,
+          double beta, void* c, int64_t c_row_stride) {
+  Shape s{m, n, k};
+  if (m == 0 || n == 0) return;
+  if (k == 0) return scale(dtype, s, beta, c, c_row_stride);
+  if (compute_type(dtype) != dtype) {
+    return gemm_half(dtype, s, alpha, a, b, beta, c, c_row_stride);
+  }
+  if (m == 1) c_row_stride = n;
+  check_limits(s, c_row_stride);
+  Operand x, y;
+  Buffer x_buffer, y_buffer;
+  bool integers = is_integral(dtype);
+  if (!as_operand(a, m, k, x) || (integers && x.transposed)) {
+    x = pack(dtype, dtype, a, m, k, !integers, x_buffer);
+  }
+  if (!as_operand(b, k, n, y) || (integers && y.transposed)) {
+    y = pack(dtype, dtype, b, k, n, !integers, y_buffer);
+  }
+  if (double(m) * double(n) * double(k) < 2.0 * kTileWork) {
+    return multiply(dtype, s, alpha, x.data, x.stride, x.transposed, y.data, y.stride,
+                    y.transposed, beta, c, c_row_stride);
+  }
+  Tiles t = cut(s);
+  int64_t item = itemsize(dtype);
+  parallel_chunks(t.down * t.across, [&](int64_t tile) {
+    int64_t i = tile / t.across * t.rows, j = tile % t.across * t.cols;
+    Shape part{std::min(t.rows, m - i), std::min(t.cols, n - j), k};
+    multiply(dtype, part, alpha, x.at(i, 0, item), x.stride, x.transposed, y.at(0, j, item),
+             y.stride, y.transposed, beta, static_cast<char*>(c) + (i * c_row_stride + j) * item,
+             c_row_stride);
+  });
+}
+
+void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, double alpha,
+                  MatrixRef a, int64_t a_batch_stride, MatrixRef b, int64_t b_batch_stride,
+                  double beta, void* c, int64_t c_batch_stride, int64_t c_row_stride) {
+  if (batch == 0 || m == 0 || n == 0) return;
+  // A shared b under rows that run on is one tall product.
+  if (b_batch_stride == 0 && (m == 1 || (a_batch_stride == m * a.row_stride &&
+                                         c_batch_stride == m * c_row_stride))) {
+    if (m == 1) a.row_stride = a_batch_stride, c_row_stride = c_batch_stride;
+    return gemm(dtype, batch * m, n, k, alpha, a, b, beta, c, c_row_stride);
+  }
+  int64_t item = itemsize(dtype);
+  auto one = [&](int64_t i) {
+    MatrixRef x = a, y = b;
+    x.data = static_cast<const char*>(a.data) + i * a_batch_stride * item;
+    y.data = static_cast<const char*>(b.data) + i * b_batch_stride * item;
+    gemm(dtype, m, n, k, alpha, x, y, beta, static_cast<char*>(c) + i * c_batch_stride * item,
+         c_row_stride);
+  };
+  // Many small products are spread over the threads; a few large ones are cut up themselves.
+  double work = double(m) * double(n) * double(k) + 1;
+  if (batch < 8 && work >= 2.0 * kTileWork) {
+    for (int64_t i = 0; i < batch; ++i) one(i);
+    return;
+  }
+  parallel_for(batch, std::max<int64_t>(int64_t(kTileWork / work), 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) one(i);
+               });
+}
+
+}  // namespace rl::cpu

@@ -1,0 +1,529 @@
+// Sums, products, quotients, powers and rounding.
+#include "ops/op.h"
+#include "ops/pointwise.h"
+
+namespace rl {
+
+using namespace math;
+
+namespace {
+
+struct Add : Binary<Add> {
+  static constexpr auto name = "add";
+  static constexpr auto doc = "add(a, b): the sum a + b, with broadcasting and type promotion.";
+  static constexpr Types types = Types::All;
+  template <class V> static V value(V a, V b) { return V(a + b); }
+  template <class V> static One partial0(V, V, V) { return {}; }
+  template <class V> static One partial1(V, V, V) { return {}; }
+};
+RL_POINTWISE(Add)
+
+struct AddScaled : Binary<AddScaled> {
+  static constexpr auto name = "add_scaled";
+  static constexpr auto signature =
+      "add(Tensor|Number input, Tensor|Number other, *, float alpha)";
+  static constexpr auto grad_name = "AddBackward0";
+  static constexpr auto doc = "add(a, b, alpha=s): the sum a + s * b.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr int params = 1;
+  static constexpr Save saves[] = {Save::None, Save::None};
+  template <class V> static V value(V a, V b, V alpha) { return V(a + alpha * b); }
+  template <class V> static One partial0(V, V, V, V) { return {}; }
+  template <class V> static V partial1(V, V, V alpha, V) { return alpha; }
+};
+RL_POINTWISE(AddScaled)
+
+struct Sub : Binary<Sub> {
+  static constexpr auto name = "sub";
+  static constexpr auto doc = "sub(a, b): the difference a - b.";
+  static constexpr Types types = Types::Numeric;
+  template <class V> static V value(V a, V b) { return V(a - b); }
+  template <class V> static One partial0(V, V, V) { return {}; }
+  template <class V> static MinusOne partial1(V, V, V) { return {}; }
+};
+RL_POINTWISE(Sub)
+
+struct SubScaled : Binary<SubScaled> {
+  static constexpr auto name = "sub_scaled";
+  static constexpr auto signature =
+      "sub(Tensor|Number input, Tensor|Number other, *, float alpha)";
+  static constexpr auto grad_name = "SubBackward0";
+  static constexpr auto doc = "sub(a, b, alpha=s): the difference a - s * b.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr int params = 1;
+  static constexpr Save saves[] = {Save::None, Save::None};
+  template <class V> static V value(V a, V b, V alpha) { return V(a - alpha * b); }
+  template <class V> static One partial0(V, V, V, V) { return {}; }
+  template <class V> static V partial1(V, V, V alpha, V) { return -alpha; }
+};
+RL_POINTWISE(SubScaled)
+
+struct Rsub : Binary<Rsub> {
+  static constexpr auto name = "rsub";
+  static constexpr auto grad_name = "RsubBackward1";
+  static constexpr auto doc = "rsub(a, b): the difference b - a.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  template <class V> static V value(V a, V b) { return V(b - a); }
+  template <class V> static MinusOne partial0(V, V, V) { return {}; }
+  template <class V> static One partial1(V, V, V) { return {}; }
+};
+RL_POINTWISE(Rsub)
+
+struct Mul : Binary<Mul> {
+  static constexpr auto name = "mul";
+  static constexpr auto doc = "mul(a, b): the product a * b, with broadcasting and type promotion.";
+  static constexpr Types types = Types::All;
+  static constexpr Save saves[] = {Save::B, Save::A};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_same_v<V, int16_t>) return V(int32_t(a) * int32_t(b));
+    else return V(a * b);
+  }
+  template <class V> static V partial0(V, V b, V) { return b; }
+  template <class V> static V partial1(V a, V, V) { return a; }
+};
+RL_POINTWISE(Mul)
+
+struct Div : Binary<Div> {
+  static constexpr auto name = "div";
+  static constexpr auto doc = "div(a, b): the quotient a / b; integers give floating results.";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr Result result = Result::Float;
+  static constexpr double cost = 2;
+  static constexpr Save saves[] = {Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V b) { return a / b; }
+  template <class V> static V partial0(V, V b, V) { return V(1) / b; }
+  template <class V> static V partial1(V a, V b, V) { return -((a / b) / b); }
+};
+RL_POINTWISE(Div)
+
+// Rounds the quotient down; integers stay integers. Division by a zero integer is undefined in
+// C++ and gives zero here.
+struct FloorDivide : Binary<FloorDivide> {
+  static constexpr auto name = "floor_divide";
+  static constexpr auto doc = "floor_divide(a, b): the quotient rounded towards minus infinity.";
+  static constexpr Types types = Types::Real;
+  static constexpr double cost = 4;
+  static constexpr Save saves[] = {Save::None, Save::None};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_integral_v<V>) {
+      if (b == 0) return V(0);
+      if (std::is_signed_v<V> && b == V(-1)) return V(V(0) - std::make_unsigned_t<V>(a));
+      V q = V(a / b);
+      return V(q - (a % b != 0 && (a < 0) != (b < 0)));
+    } else if constexpr (std::is_floating_point_v<V>) {
+      V m = fmod(a, b), q = (a - m) / b;
+      q = where(both(m != V(0), (b < V(0)) != (m < V(0))), q - V(1), q);
+      V f = floor(q);
+      f = where(q - f > V(0.5), f + V(1), f);
+      f = where(q == V(0), copysign(V(0), a / b), f);
+      return where(b == V(0), a / b, f);
+    } else {
+      return floor(a / b);
+    }
+  }
+  template <class V> static V partial0(V, V, V) { return V(0); }
+  template <class V> static V partial1(V, V, V) { return V(0); }
+};
+RL_POINTWISE(FloorDivide)
+
+struct TruncDivide : Binary<TruncDivide> {
+  static constexpr auto name = "trunc_divide";
+  static constexpr auto grad_name = "DivBackward1";
+  static constexpr auto doc = "trunc_divide(a, b): the quotient rounded towards zero.";
+  static constexpr Types types = Types::Real;
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr double cost = 4;
+  static constexpr Save saves[] = {Save::None, Save::None};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_integral_v<V>) {
+      if (b == 0) return V(0);
+      if (std::is_signed_v<V> && b == V(-1)) return V(V(0) - std::make_unsigned_t<V>(a));
+      return V(a / b);
+    } else {
+      return trunc(a / b);
+    }
+  }
+  template <class V> static V partial0(V, V, V) { return V(0); }
+  template <class V> static V partial1(V, V, V) { return V(0); }
+};
+RL_POINTWISE(TruncDivide)
+
+// a - b * floor(a / b): has the sign of b.
+struct Remainder : Binary<Remainder> {
+  static constexpr auto name = "remainder";
+  static constexpr auto doc = "remainder(a, b): a modulo b, with the sign of b (as in Python).";
+  static constexpr Types types = Types::Real;
+  static constexpr double cost = 4;
+  static constexpr Save saves[] = {Save::None, Save::A | Save::B};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_integral_v<V>) {
+      if (b == 0 || (std::is_signed_v<V> && b == V(-1))) return V(0);
+      V r = V(a % b);
+      return V(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+    } else if constexpr (std::is_same_v<V, Symbol>) {
+      return a - b * floor(a / b);
+    } else {
+      V r = fmod(a, b);
+      return where(both(r != V(0), (r < V(0)) != (b < V(0))), r + b, r);
+    }
+  }
+  template <class V> static One partial0(V, V, V) { return {}; }
+  template <class V> static V partial1(V a, V b, V) { return -floor(a / b); }
+};
+RL_POINTWISE(Remainder)
+
+struct Fmod : Binary<Fmod> {
+  static constexpr auto name = "fmod";
+  static constexpr auto doc = "fmod(a, b): the remainder of a / b, with the sign of a (as in C).";
+  static constexpr Types types = Types::Real;
+  static constexpr double cost = 8;
+  static constexpr Save saves[] = {Save::None, Save::A | Save::B};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_integral_v<V>)
+      return b == 0 || (std::is_signed_v<V> && b == V(-1)) ? V(0) : V(a % b);
+    else
+      return fmod(a, b);
+  }
+  template <class V> static One partial0(V, V, V) { return {}; }
+  template <class V> static V partial1(V a, V b, V) { return -trunc(a / b); }
+};
+RL_POINTWISE(Fmod)
+
+struct Neg : Unary<Neg> {
+  static constexpr auto name = "neg";
+  static constexpr auto doc = "neg(x): -x.";
+  static constexpr Types types = Types::Numeric;
+  template <class V> static V value(V x) { return V(-x); }
+  template <class V> static MinusOne partial(V, V) { return {}; }
+};
+RL_POINTWISE(Neg)
+
+struct Positive : Unary<Positive> {
+  static constexpr auto name = "positive";
+  static constexpr auto doc = "positive(x): x itself.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr bool inplace = false;
+  template <class V> static V value(V x) { return x; }
+  template <class V> static One partial(V, V) { return {}; }
+};
+RL_POINTWISE(Positive)
+
+struct Reciprocal : Unary<Reciprocal> {
+  static constexpr auto name = "reciprocal";
+  static constexpr auto doc = "reciprocal(x): 1 / x.";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr Result result = Result::Float;
+  static constexpr auto domain = "nonzero";
+  static constexpr Save saves[] = {Save::Out};
+  template <class V> static V value(V x) { return V(1) / x; }
+  template <class V> static V partial(V, V y) { return -(y * y); }
+};
+RL_POINTWISE(Reciprocal)
+
+struct Square : Unary<Square> {
+  static constexpr auto name = "square";
+  static constexpr auto grad_name = "PowBackward0";
+  static constexpr auto doc = "square(x): x * x.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x) {
+    if constexpr (std::is_same_v<V, int16_t>) return V(int32_t(x) * int32_t(x));
+    else return V(x * x);
+  }
+  template <class V> static V partial(V x, V) { return V(2) * x; }
+};
+RL_POINTWISE(Square)
+
+struct Sqrt : Unary<Sqrt> {
+  static constexpr auto name = "sqrt";
+  static constexpr auto doc = "sqrt(x): the square root.";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr Result result = Result::Float;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 2;
+  static constexpr Save saves[] = {Save::Out};
+  template <class V> static V value(V x) { return sqrt(x); }
+  template <class V> static V partial(V, V y) { return V(1) / (V(2) * y); }
+};
+RL_POINTWISE(Sqrt)
+
+struct Rsqrt : Unary<Rsqrt> {
+  static constexpr auto name = "rsqrt";
+  static constexpr auto doc = "rsqrt(x): 1 / sqrt(x).";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr Result result = Result::Float;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 3;
+  static constexpr Save saves[] = {Save::Out};
+  template <class V> static V value(V x) { return V(1) / sqrt(x); }
+  template <class V> static V partial(V, V y) { return V(-0.5) * (y * y * y); }
+};
+RL_POINTWISE(Rsqrt)
+
+template <class T>
+T integer_power(T base, T exponent) {
+  if (std::is_signed_v<T> && exponent < 0)
+    return base == 1 ? T(1) : base == T(-1) ? T(exponent % 2 ? -1 : 1) : T(0);
+  std::make_unsigned_t<T> result = 1, b = std::make_unsigned_t<T>(base);
+  for (; exponent; exponent = T(exponent >> 1), b = std::make_unsigned_t<T>(uint64_t(b) * b))
+    if (exponent & 1) result = std::make_unsigned_t<T>(uint64_t(result) * b);
+  return T(result);
+}
+
+// With a Python number as exponent.
+struct PowNumber : Composite {
+  static constexpr auto signature = "pow(Tensor input, Number exponent)";
+  static constexpr auto doc = "pow(x, exponent): x to the power of a Python number.";
+  static Var forward(const Var& input, const Var& exponent) {
+    return ops::pow_number(input, exponent);
+  }
+};
+RL_OP(PowNumber)
+
+struct Pow : Binary<Pow> {
+  static constexpr auto name = "pow";
+  static constexpr auto grad_name = "PowBackward1";
+  static constexpr auto doc = "pow(a, b): a to the power of b.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 10;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B | Save::Out};
+  template <class V> static V value(V a, V b) {
+    if constexpr (std::is_integral_v<V>) return integer_power(a, b);
+    else return pow(a, b);
+  }
+  template <class V> static V partial0(V a, V b, V) {
+    return where(b == V(0), V(0), b * pow(a, b - V(1)));
+  }
+  template <class V> static V partial1(V a, V b, V y) {
+    return where(both(a == V(0), is_nonnegative(b)), V(0), y * log(a));
+  }
+};
+RL_POINTWISE(Pow)
+
+// A Python number as exponent: the common ones need no power function.
+struct PowScalar : Unary<PowScalar> {
+  static constexpr auto name = "pow_scalar";
+  static constexpr auto grad_name = "PowBackward0";
+  static constexpr auto signature = "pow(Tensor input, float exponent)";
+  static constexpr auto doc = "pow(x, exponent): x to the power of a Python number.";
+  static constexpr Types types = Types::Float;
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  static constexpr int params = 1;
+  static constexpr double cost = 10;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x, V e) { return pow(x, e); }
+  template <class V> static V partial(V x, V e, V) {
+    return where(e == V(0), V(0), e * pow(x, e - V(1)));
+  }
+};
+RL_POINTWISE(PowScalar)
+
+struct Cube : Unary<Cube> {
+  static constexpr auto name = "cube";
+  static constexpr auto grad_name = "PowBackward0";
+  static constexpr auto doc = "cube(x): x * x * x, what x ** 3 computes.";
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x) { return x * x * x; }
+  template <class V> static V partial(V x, V) { return V(3) * x * x; }
+};
+RL_POINTWISE(Cube)
+
+struct Abs : Unary<Abs> {
+  static constexpr auto name = "abs";
+  static constexpr auto doc = "abs(x): the absolute value; complex numbers give their modulus.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static auto value(V x) { return abs(x); }
+  template <class V> static V partial(V x, V) { return conj(sign(x)); }
+};
+RL_POINTWISE(Abs)
+
+struct Sgn : Unary<Sgn> {
+  static constexpr auto name = "sgn";
+  static constexpr auto doc = "sgn(x): x / |x|, 0 at 0.";
+  static constexpr Types types = Types::Real;
+  static constexpr Save saves[] = {Save::None};
+  template <class V> static V value(V x) { return sign(x); }
+  template <class V> static V partial(V, V) { return V(0); }
+};
+RL_POINTWISE(Sgn)
+
+struct Sign : Unary<Sign> {
+  static constexpr auto name = "sign";
+  static constexpr auto doc = "sign(x): -1, 0 or 1.";
+  static constexpr Types types = Types::Real;
+  static constexpr Save saves[] = {Save::None};
+  template <class V> static V value(V x) { return sign(x); }
+  template <class V> static V partial(V, V) { return V(0); }
+};
+RL_POINTWISE(Sign)
+
+#define RL_ROUNDING(Type, function, text)                                       \
+  struct Type : Unary<Type> {                                                   \
+    static constexpr auto name = #function;                                     \
+    static constexpr auto doc = #function "(x): " text " Its derivative is 0."; \
+    static constexpr Types types = Types::Real;                                 \
+    static constexpr Save saves[] = {Save::None};                               \
+    template <class V> static V value(V x) {                                    \
+      if constexpr (std::is_integral_v<V>) return x;                            \
+      else return function(x);                                                  \
+    }                                                                           \
+    template <class V> static V partial(V, V) { return V(0); }                  \
+  };                                                                            \
+  RL_POINTWISE(Type)
+RL_ROUNDING(Floor, floor, "the largest integer not above x.")
+RL_ROUNDING(Ceil, ceil, "the smallest integer not below x.")
+RL_ROUNDING(Round, round, "the nearest integer, halves to even.")
+RL_ROUNDING(Trunc, trunc, "x without its fraction.")
+
+struct Frac : Unary<Frac> {
+  static constexpr auto name = "frac";
+  static constexpr auto doc = "frac(x): the fraction of x, with its sign.";
+  template <class V> static V value(V x) { return x - trunc(x); }
+  template <class V> static One partial(V, V) { return {}; }
+};
+RL_POINTWISE(Frac)
+
+struct Maximum : Binary<Maximum> {
+  static constexpr auto name = "maximum";
+  static constexpr auto doc = "maximum(a, b): the larger; a NaN wins. A tie halves the gradient.";
+  static constexpr Types types = Types::RealBool;
+  static constexpr bool selects = true;
+  static constexpr bool inplace = false;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V b) { return where(either(a > b, isnan(a)), a, b); }
+  template <class V> static V partial0(V a, V b, V) {
+    return where(a == b, V(0.5), where(a < b, V(0), V(1)));
+  }
+  template <class V> static V partial1(V a, V b, V) {
+    return where(a == b, V(0.5), where(b < a, V(0), V(1)));
+  }
+};
+RL_POINTWISE(Maximum)
+
+struct Minimum : Binary<Minimum> {
+  static constexpr auto name = "minimum";
+  static constexpr auto doc = "minimum(a, b): the smaller; a NaN wins. A tie halves the gradient.";
+  static constexpr Types types = Types::RealBool;
+  static constexpr bool selects = true;
+  static constexpr bool inplace = false;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V b) { return where(either(a < b, isnan(a)), a, b); }
+  template <class V> static V partial0(V a, V b, V) {
+    return where(a == b, V(0.5), where(a > b, V(0), V(1)));
+  }
+  template <class V> static V partial1(V a, V b, V) {
+    return where(a == b, V(0.5), where(b > a, V(0), V(1)));
+  }
+};
+RL_POINTWISE(Minimum)
+
+struct Lerp : Ternary<Lerp> {
+  static constexpr auto name = "lerp";
+  static constexpr auto grad_name = "LerpBackward1";
+  static constexpr auto signature = "lerp(Tensor input, Tensor end, Tensor|Number weight)";
+  static constexpr auto doc = "lerp(a, b, w): a + w * (b - a).";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr Save saves[] = {Save::C, Save::C, Save::A | Save::B};
+  template <class V> static V value(V a, V b, V w) { return a + w * (b - a); }
+  template <class V> static V partial0(V, V, V w, V) { return V(1) - w; }
+  template <class V> static V partial1(V, V, V w, V) { return w; }
+  template <class V> static V partial2(V a, V b, V, V) { return b - a; }
+};
+RL_POINTWISE(Lerp)
+
+struct Addcmul : Ternary<Addcmul> {
+  static constexpr auto name = "addcmul";
+  static constexpr auto signature =
+      "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, float value=1)";
+  static constexpr auto doc = "addcmul(x, a, b, value=s): x + s * a * b.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr int params = 1;
+  static constexpr Save saves[] = {Save::None, Save::C, Save::B};
+  template <class V> static V value(V x, V a, V b, V s) { return V(x + s * a * b); }
+  template <class V> static One partial0(V, V, V, V, V) { return {}; }
+  template <class V> static V partial1(V, V, V b, V s, V) { return s * b; }
+  template <class V> static V partial2(V, V a, V, V s, V) { return s * a; }
+};
+RL_POINTWISE(Addcmul)
+
+struct Addcdiv : Ternary<Addcdiv> {
+  static constexpr auto name = "addcdiv";
+  static constexpr auto signature =
+      "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, float value=1)";
+  static constexpr auto doc = "addcdiv(x, a, b, value=s): x + s * a / b.";
+  static constexpr Types types = Types::FloatComplex;
+  static constexpr int params = 1;
+  static constexpr auto domain = "nonzero";
+  static constexpr Save saves[] = {Save::None, Save::C, Save::B | Save::C};
+  template <class V> static V value(V x, V a, V b, V s) { return x + s * (a / b); }
+  template <class V> static One partial0(V, V, V, V, V) { return {}; }
+  template <class V> static V partial1(V, V, V b, V s, V) { return s / b; }
+  template <class V> static V partial2(V, V a, V b, V s, V) { return -(s * a) / (b * b); }
+};
+RL_POINTWISE(Addcdiv)
+
+struct Where : Ternary<Where> {
+  static constexpr auto name = "where";
+  static constexpr auto signature =
+      "where(Tensor condition, Tensor|Number input, Tensor|Number other)";
+  static constexpr auto doc = "where(condition, a, b): a where the condition holds, else b.";
+  static constexpr Types types = Types::All;
+  static constexpr bool selects = true;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr Save saves[] = {Save::None, Save::A, Save::A};
+  template <class V> static V value(V c, V a, V b) { return where(c != V(0), a, b); }
+  template <class V> static V partial0(V, V, V, V) { return V(0); }
+  template <class V> static V partial1(V c, V, V, V) { return where(c != V(0), V(1), V(0)); }
+  template <class V> static V partial2(V c, V, V, V) { return where(c != V(0), V(0), V(1)); }
+};
+RL_POINTWISE(Where)
+
+struct Conj : Unary<Conj> {
+  static constexpr auto name = "conj";
+  static constexpr auto grad_name = "ConjBackward0";
+  static constexpr auto doc = "conj(x): the complex conjugate; a real tensor is returned as it is.";
+  static constexpr Types types = Types::Complex;
+  static constexpr bool differentiable = false;
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  template <class V> static V value(V x) { return conj(x); }
+};
+RL_POINTWISE(Conj)
+
+}  // namespace
+
+namespace ops {
+
+Var add(const Var& a, const Var& b) { return apply<Add>(a, b); }
+Var sub(const Var& a, const Var& b) { return apply<Sub>(a, b); }
+Var mul(const Var& a, const Var& b) { return apply<Mul>(a, b); }
+Var div(const Var& a, const Var& b) { return apply<Div>(a, b); }
+Var neg(const Var& a) { return apply<Neg>(a); }
+
+Var pow_number(const Var& a, const Var& exponent) {
+  bool real = is_floating(a.dtype());
+  if (!real || is_complex(exponent.dtype())) {
+    if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->data<int64_t>() < 0)
+      fail("Integers to negative integer powers are not allowed.");
+    return apply<Pow>(a, exponent);
+  }
+  double e = *to(exponent, DType::F64)->data<double>();
+  if (e == 2) return apply<Square>(a);
+  if (e == 3) return apply<Cube>(a);
+  return run_pointwise(pointwise_info<PowScalar>(), &a, &e);
+}
+
+}  // namespace ops
+}  // namespace rl

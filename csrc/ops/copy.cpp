@@ -1,0 +1,353 @@
+// Copies, casts and constants.
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/fill.h"
+#include "ops/broadcast.h"
+#include "ops/op.h"
+#include "ops/pointwise.h"
+
+namespace rl {
+
+namespace {
+
+void fill_bits(Tensor* into, const void* value) {
+  if (into->numel == 0) return;
+  int64_t size = itemsize(into->dtype);
+  if (into->contiguous) {
+    cpu::fill(into->dtype, into->data(), size, into->numel, value);
+    return;
+  }
+  Ints zero(into->dim()), strides = into->strides;
+  for (int i = 0; i < strides.size(); i++) strides[i] *= size;
+  cpu::copy_strided(into->dtype, into->data(), strides.data(), into->dtype, value, zero.data(),
+                    into->sizes.data(), into->dim());
+}
+
+struct Clone : Linear {
+  static constexpr auto signature = "clone(Tensor input, *, object? memory_format=None)";
+  static constexpr auto doc = "clone(x): a copy with memory of its own; gradients flow through.";
+  static constexpr bool out = false;
+  static Var forward(const Var& input, PyObject* memory_format) {
+    bool rows = memory_format && memory_format != Py_None && is_contiguous_format(memory_format);
+    Var copy = rows ? empty(input.sizes(), input.dtype())
+                    : empty_like(input.get(), input.dtype());
+    ops::copy_data(copy.get(), input.get());
+    return copy;
+  }
+  static void vjp(Back& b, const In&, PyObject*) { b[0] = b.g(); }
+
+  static bool is_contiguous_format(PyObject* format) {
+    PyObject* text = PyObject_Str(format);
+    bool yes = text && PyUnicode_CompareWithASCIIString(text, "torch.contiguous_format") == 0;
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return yes;
+  }
+};
+RL_OP(Clone)
+
+struct ToCopy : Linear {
+  static constexpr auto signature = "_to_copy(Tensor input, dtype dtype)";
+  static constexpr auto grad_name = "ToCopyBackward0";
+  static constexpr auto doc = "_to_copy(x, dtype): a copy with another element type.";
+  static constexpr bool out = false;
+  static constexpr bool method = false;
+  static Var forward(const Var& input, DType dtype) {
+    Var copy = empty_like(input.get(), dtype);
+    ops::copy_data(copy.get(), input.get());
+    return copy;
+  }
+  static void vjp(Back& b, const In&, DType) { b[0] = b.g(); }
+};
+RL_OP(ToCopy)
+
+struct Contiguous : Composite {
+  static constexpr auto signature = "contiguous(Tensor input, *, object? memory_format=None)";
+  static constexpr auto doc = "contiguous(x): x itself when it is row-major, else a copy that is.";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, PyObject*) { return ops::contiguous(input); }
+};
+RL_OP(Contiguous)
+
+// The copy behind contiguous(), whose result is row-major whatever the input's strides.
+struct CloneRows : Linear {
+  static constexpr auto signature = "_contiguous_copy(Tensor input)";
+  static constexpr auto grad_name = "CloneBackward0";
+  static constexpr auto doc = "_contiguous_copy(x): a row-major copy.";
+  static constexpr bool out = false;
+  static constexpr bool method = false;
+  static Var forward(const Var& input) {
+    Var copy = empty(input.sizes(), input.dtype());
+    ops::copy_data(copy.get(), input.get());
+    return copy;
+  }
+  static void vjp(Back& b, const In&) { b[0] = b.g(); }
+};
+RL_OP(CloneRows)
+
+struct Fill : Linear {
+  static constexpr auto signature = "fill(Tensor input, Tensor|Number value)";
+  static constexpr auto doc = "fill(x, value): a tensor like x with every element equal to value.";
+  static constexpr bool inplace = true;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Var& value) {
+    Var filled = empty_like(input.get(), input.dtype());
+    fill_with(filled.get(), value);
+    return filled;
+  }
+  static void vjp(Back& b, const In& input, const In&) {
+    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype());
+    if (b.wants(1)) b[1] = ops::sum_to(b.g(), {});
+  }
+  static void fill_with(Tensor* into, const Var& value) {
+    check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+          value.dim(), " dimensions.");
+    alignas(16) char bits[16];
+    cpu::convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
+    fill_bits(into, bits);
+  }
+  static void into(Tensor* self, bool, const Var& input, const Var& value) {
+    check_inplace(self, "fill_");
+    Var history;
+    if (modes.records() && (requires_grad(self) || requires_grad(value.get())))
+      history = call<Fill>(input, value);
+    prepare_write(self, "fill_");
+    fill_with(self, value);
+    if (history && history->grad_fn) rebase_history(self, {history->grad_fn, 0});
+  }
+};
+RL_OP(Fill)
+
+struct Zero : Composite {
+  static constexpr auto signature = "zero_(Tensor input)";
+  static constexpr auto doc = "zero_(): sets every element to 0, in place.";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input) {
+    Fill::into(input.get(), true, input, Var(0));
+    return input;
+  }
+};
+RL_OP(Zero)
+
+// What a tensor holds after copy_: the source, cast and expanded.
+struct Copied : Linear {
+  static constexpr auto signature = "_copied(Tensor input, Tensor src)";
+  static constexpr auto grad_name = "CopyBackwards";
+  static constexpr auto doc = "_copied(x, src): src with the sizes and the element type of x.";
+  static constexpr bool out = false;
+  static constexpr bool method = false;
+  static Var forward(const Var& input, const Var& src) {
+    Var copy = empty_like(input.get(), input.dtype());
+    ops::copy_data(copy.get(), src.get());
+    return copy;
+  }
+  static void vjp(Back& b, const In&, const In& src) {
+    if (b.wants(1)) b[1] = ops::sum_to(b.g(), src.sizes());
+  }
+};
+RL_OP(Copied)
+
+struct CopyInto : Composite {
+  static constexpr auto signature = "copy_(Tensor input, Tensor src, bool non_blocking=False)";
+  static constexpr auto doc = "copy_(src): takes the elements of src, cast and broadcast, in place.";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Var& src, bool) {
+    ops::copy_(input, src);
+    return input;
+  }
+};
+RL_OP(CopyInto)
+
+// A tensor of zeros into which g was added at the elements of a strided region.
+struct Embed : Linear {
+  static constexpr auto signature = "_embed(Tensor g, int[] whole, int[] strides, int offset)";
+  static constexpr auto doc = "_embed(g, whole, strides, offset): zeros with g added at a region.";
+  static constexpr bool out = false;
+  static constexpr bool method = false;
+  static Var forward(const Var& g, const Ints& whole, const Ints& strides, int64_t offset) {
+    Var result = ops::zeros(whole, g.dtype());
+    Var region = alias(result.get(), g.sizes(), strides, offset);
+    ops::accumulate_into(region.get(), g.get());
+    return result;
+  }
+  static void vjp(Back& b, const In& g, const Ints&, const Ints& strides, int64_t offset) {
+    b[0] = ops::as_strided(ops::contiguous(b.g()), g.sizes(), strides, offset);
+  }
+};
+RL_OP(Embed)
+
+struct AsStridedScatter : Linear {
+  static constexpr auto signature =
+      "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, "
+      "int storage_offset=0)";
+  static constexpr auto doc =
+      "as_strided_scatter(x, src, size, stride, offset): a copy of x with a region replaced.";
+  static Var forward(const Var& input, const Var& src, const Ints& size, const Ints& stride,
+                     int64_t offset) {
+    check(src.sizes() == size, "as_strided_scatter: src has shape ", src.sizes(),
+          " but the region has ", size);
+    Var copy = empty(input.sizes(), input.dtype());
+    ops::copy_data(copy.get(), input.get());
+    check_region(copy.get(), size, stride, offset);
+    Var region = alias(copy.get(), size, stride, offset);
+    ops::copy_data(region.get(), src.get());
+    return copy;
+  }
+  static void vjp(Back& b, const In&, const In& src, const Ints& size, const Ints& stride,
+                  int64_t offset) {
+    Var g = ops::contiguous(b.g());
+    if (b.wants(0))
+      b[0] = ops::as_strided_scatter(g, ops::zeros(size, src.dtype()), size, stride, offset);
+    if (b.wants(1)) b[1] = ops::as_strided(g, size, stride, offset);
+  }
+};
+RL_OP(AsStridedScatter)
+
+}  // namespace
+
+void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64_t offset) {
+  check(sizes.size() == strides.size(), "as_strided: mismatch in length of strides and shape: ",
+        strides, " and ", sizes);
+  int64_t last = offset;
+  bool overflow = false;
+  for (int i = 0; i < sizes.size(); i++) {
+    check(sizes[i] >= 0, "as_strided: negative size ", sizes[i], " in ", sizes);
+    check(strides[i] >= 0, "as_strided: Negative strides are not supported at the moment, got "
+                           "strides: ", strides);
+    if (sizes[i] == 0) return;
+    int64_t reach;
+    overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
+                __builtin_add_overflow(last, reach, &last);
+  }
+  check(offset >= 0, "as_strided: negative storage_offset ", offset);
+  if (overflow || last >= t->storage->bytes / itemsize(t->dtype))
+    fail("setStorage: sizes ", sizes, ", strides ", strides, ", storage offset ", offset,
+         ", and itemsize ", itemsize(t->dtype), " requiring a storage size beyond the ",
+         t->storage->bytes, " bytes of the tensor's storage: out of bounds");
+}
+
+namespace ops {
+
+Var clone(const Var& a) { return call<Clone>(a, nullptr); }
+Var to(const Var& a, DType dtype) { return a.dtype() == dtype ? a : call<ToCopy>(a, dtype); }
+Var contiguous(const Var& a) { return a->contiguous ? a : call<CloneRows>(a); }
+Var conj(const Var& a) { return math::conj(a); }
+
+Var zeros(const Ints& sizes, DType dtype, Device device) {
+  Var v = empty(sizes, dtype, device);
+  std::memset(v->data(), 0, size_t(v->numel * itemsize(dtype)));
+  return v;
+}
+
+Var full(const Ints& sizes, double value, DType dtype, Device device) {
+  Var v = empty(sizes, dtype, device);
+  fill_data(v.get(), value);
+  return v;
+}
+
+Var embed(const Var& g, const Ints& whole, const Ints& strides, int64_t offset) {
+  return call<Embed>(g, whole, strides, offset);
+}
+
+Var as_strided_scatter(const Var& into, const Var& src, const Ints& sizes, const Ints& strides,
+                       int64_t offset) {
+  return call<AsStridedScatter>(into, src, sizes, strides, offset);
+}
+
+void copy_(const Var& into, const Var& src) {
+  check_inplace(into.get(), "copy_");
+  check(can_expand(src.sizes(), into.sizes()), "copy_: The expanded size of the tensor ",
+        into.sizes(), " must match the existing size ", src.sizes());
+  Var history;
+  if (modes.records() && (requires_grad(into.get()) || requires_grad(src.get())))
+    history = call<Copied>(into, src);
+  Var from = src;
+  if (src->storage == into->storage) {
+    GradMode off(false);
+    from = clone(src);
+  }
+  prepare_write(into.get(), "copy_");
+  copy_data(into.get(), from.get());
+  if (history && history->grad_fn) rebase_history(into.get(), {history->grad_fn, 0});
+}
+
+void copy_data(Tensor* into, const Tensor* src) {
+  if (into->numel == 0) return;
+  int64_t to_size = itemsize(into->dtype), from_size = itemsize(src->dtype);
+  if (into->contiguous && src->contiguous && into->sizes == src->sizes) {
+    if (into->dtype == src->dtype && into->numel * to_size <= 4096) {
+      std::memcpy(into->data(), src->data(), size_t(into->numel * to_size));
+      return;
+    }
+    Unlocked unlocked(double(into->numel), {into, src});
+    int64_t one = 1;
+    cpu::copy_strided(into->dtype, into->data(), &to_size, src->dtype, src->data(), &from_size,
+                      &into->numel, int(one));
+    return;
+  }
+  // Merge dimensions that follow each other in both.
+  Ints from = broadcast_strides(src, into->sizes), sizes, a, b;
+  for (int i = 0; i < into->dim(); i++) {
+    if (into->sizes[i] == 1) continue;
+    int64_t s = into->strides[i] * to_size, t = from[i] * from_size, n = into->sizes[i];
+    int last = sizes.size() - 1;
+    if (last >= 0 && a[last] == s * n && b[last] == t * n) {
+      sizes[last] *= n;
+      a[last] = s;
+      b[last] = t;
+    } else {
+      sizes.push_back(n);
+      a.push_back(s);
+      b.push_back(t);
+    }
+  }
+  Unlocked unlocked(double(into->numel) * 2, {into, src});
+  cpu::copy_strided(into->dtype, into->data(), a.data(), src->dtype, src->data(), b.data(),
+                    sizes.data(), sizes.size());
+}
+
+void fill_data(Tensor* into, double value) {
+  alignas(16) char bits[16];
+  cpu::convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
+  fill_bits(into, bits);
+}
+
+void accumulate_into(Tensor* into, const Tensor* g) {
+  if (into->numel == 0) return;
+  if (!into->contiguous && (overlaps_itself(into->sizes, into->strides) ||
+                            !has_distinct_elements(into->sizes, into->strides))) {
+    Var same = Var(const_cast<Tensor*>(g));
+    if (g->dtype != into->dtype) same = to(same, into->dtype);
+    Ints strides = broadcast_strides(same.get(), into->sizes);
+    cpu::add_overlapping(into->dtype, into->data(), into->strides.data(), same->data(),
+                         strides.data(), into->sizes.data(), into->dim());
+    return;
+  }
+  const Pointwise& add = find_pointwise("add");
+  DType compute = compute_type(into->dtype);
+  cpu::Kernel kernel = add.forward[int(compute)];
+  if (into->contiguous && g->contiguous && into->dtype == g->dtype && compute == into->dtype &&
+      into->sizes == g->sizes) {
+    const char* in[2] = {into->data(), g->data()};
+    int64_t size = itemsize(compute);
+    cpu::pointwise_contiguous(kernel, nullptr, into->data(), size, in, 2, size, into->numel, 1);
+    return;
+  }
+  cpu::PointwiseCall call{};
+  call.kernel = kernel;
+  call.compute = call.produced = compute;
+  call.cost = 1;
+  call.inputs = 2;
+  call.sizes = into->sizes.data();
+  call.ndim = into->dim();
+  Ints strides = broadcast_strides(g, into->sizes);
+  call.out = {into->data(), into->strides.data(), into->dtype};
+  call.in[0] = call.out;
+  call.in[1] = {g->data(), strides.data(), g->dtype};
+  cpu::pointwise(call);
+}
+
+}  // namespace ops
+}  // namespace rl

@@ -1,0 +1,284 @@
+// Tensors out of nothing.
+#include "kernels/cpu/convert.h"
+#include "ops/op.h"
+
+namespace rl {
+
+namespace {
+
+// Keyword arguments that every factory takes.
+#define RL_OPTIONS                                                                     \
+  "dtype? dtype=None, object? layout=None, device? device=None, bool requires_grad=False, " \
+  "object? pin_memory=None"
+
+struct Creation_ : NonDifferentiable {
+  static constexpr auto family = "creation";
+  static constexpr bool method = false;
+};
+
+Var finish(Var v, bool wants_grad) {
+  if (wants_grad) {
+    check(is_differentiable(v.dtype()),
+          "Only Tensors of floating point and complex dtype can require gradients");
+    v->requires_grad = true;
+  }
+  return v;
+}
+
+DType chosen(const std::optional<DType>& dtype) { return dtype.value_or(default_dtype()); }
+
+// The type of a filled tensor follows the value.
+DType of_value(const std::optional<DType>& dtype, const Var& value) {
+  if (dtype) return *dtype;
+  return is_integral(value.dtype()) ? value.dtype()
+         : is_complex(value.dtype()) ? complex_of(default_dtype())
+                                     : default_dtype();
+}
+
+Var filled(const Ints& sizes, const Var& value, DType dtype) {
+  check(value.numel() == 1, "full: the fill value must be a single number");
+  Var v = empty(sizes, dtype);
+  Var scalar = ops::to(alias(value.get()), dtype);
+  Ints zero(sizes.size());
+  Var spread = alias(scalar.get(), sizes, zero, scalar->offset);
+  ops::copy_data(v.get(), spread.get());
+  return v;
+}
+
+struct Empty : Creation_ {
+  static constexpr auto signature =
+      "empty(size size, *, " RL_OPTIONS ", object? memory_format=None)";
+  static constexpr auto doc = "empty(*size): a tensor with whatever its memory holds.";
+  static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     bool requires_grad, PyObject*, PyObject*) {
+    return finish(empty(size, chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(Empty)
+
+struct EmptyStrided : Creation_ {
+  static constexpr auto signature = "empty_strided(int[] size, int[] stride, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "empty_strided(size, stride): an uninitialised tensor with strides.";
+  static Var forward(const Ints& size, const Ints& stride, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device>, bool requires_grad, PyObject*) {
+    return finish(empty_strided(size, stride, chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(EmptyStrided)
+
+#define RL_CONSTANT(Type, function, number)                                                      \
+  struct Type : Creation_ {                                                                      \
+    static constexpr auto signature = function "(size size, *, " RL_OPTIONS ")";                 \
+    static constexpr auto doc = function "(*size): a tensor of " #number "s.";                   \
+    static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                  \
+                       std::optional<Device>, bool requires_grad, PyObject*) {                   \
+      return finish(number == 0 ? ops::zeros(size, chosen(dtype))                                \
+                                : ops::full(size, number, chosen(dtype)),                        \
+                    requires_grad);                                                              \
+    }                                                                                            \
+  };                                                                                             \
+  RL_OP(Type)                                                                                    \
+  struct Type##Like : Creation_ {                                                                \
+    static constexpr auto signature = function                                                   \
+        "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                    \
+    static constexpr auto doc = function "_like(x): " #number "s with the shape and type of x.";      \
+    static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                  \
+                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {        \
+      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                            \
+      ops::fill_data(v.get(), number);                                                           \
+      return finish(v, requires_grad);                                                           \
+    }                                                                                            \
+  };                                                                                             \
+  RL_OP(Type##Like)
+RL_CONSTANT(Zeros, "zeros", 0)
+RL_CONSTANT(Ones, "ones", 1)
+
+struct EmptyLike : Creation_ {
+  static constexpr auto signature =
+      "empty_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";
+  static constexpr auto doc = "empty_like(x): uninitialised, with the shape and type of x.";
+  static Var forward(const Var& input, std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     bool requires_grad, PyObject*, PyObject*) {
+    return finish(empty_like(input.get(), dtype.value_or(input.dtype())), requires_grad);
+  }
+};
+RL_OP(EmptyLike)
+
+struct Full : Creation_ {
+  static constexpr auto signature =
+      "full(int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "full(size, value): a tensor with every element equal to value.";
+  static Var forward(const Ints& size, const Var& fill_value, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device>, bool requires_grad, PyObject*) {
+    return finish(filled(size, fill_value, of_value(dtype, fill_value)), requires_grad);
+  }
+};
+RL_OP(Full)
+
+struct FullLike : Creation_ {
+  static constexpr auto signature = "full_like(Tensor input, Tensor|Number fill_value, *, "
+                                    RL_OPTIONS ", object? memory_format=None)";
+  static constexpr auto doc = "full_like(x, value): every element equal to value, shaped as x.";
+  static Var forward(const Var& input, const Var& fill_value, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {
+    return finish(filled(input.sizes(), fill_value, dtype.value_or(input.dtype())), requires_grad);
+  }
+};
+RL_OP(FullLike)
+
+#define RL_NEW(Type, function, value)                                                            \
+  struct Type : NonDifferentiable {                                                              \
+    static constexpr auto signature = "new_" function "(Tensor input, size size, *, " RL_OPTIONS ")"; \
+    static constexpr auto doc = "new_" function "(*size): a new tensor with x's dtype.";         \
+    static constexpr auto family = "creation";                                                   \
+    static constexpr bool function = false;                                                      \
+    static constexpr bool out = false;                                                           \
+    static Var forward(const Var& input, const Ints& size, std::optional<DType> dtype, PyObject*, \
+                       std::optional<Device>, bool requires_grad, PyObject*) {                   \
+      Var v = empty(size, dtype.value_or(input.dtype()));                                        \
+      if (value >= 0) ops::fill_data(v.get(), value);                                            \
+      return finish(v, requires_grad);                                                           \
+    }                                                                                            \
+  };                                                                                             \
+  RL_OP(Type)
+RL_NEW(NewZeros, "zeros", 0)
+RL_NEW(NewOnes, "ones", 1)
+RL_NEW(NewEmpty, "empty", -1)
+
+struct NewFull : NonDifferentiable {
+  static constexpr auto signature =
+      "new_full(Tensor input, int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "new_full(size, value): a filled tensor with x's dtype.";
+  static constexpr auto family = "creation";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Ints& size, const Var& fill_value,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     bool requires_grad, PyObject*) {
+    return finish(filled(size, fill_value, dtype.value_or(input.dtype())), requires_grad);
+  }
+};
+RL_OP(NewFull)
+
+// Writes start + i * step for i in [0, n) in the tensor's own type.
+void write_range(const Var& v, const Var& start, const Var& step) {
+  int64_t n = v.numel();
+  if (is_integral(v.dtype())) {
+    int64_t a = *ops::to(start, DType::I64)->data<int64_t>();
+    int64_t s = *ops::to(step, DType::I64)->data<int64_t>();
+    Var wide = empty({n}, DType::I64);
+    int64_t* x = wide->data<int64_t>();
+    for (int64_t i = 0; i < n; i++) x[i] = int64_t(uint64_t(a) + uint64_t(i) * uint64_t(s));
+    ops::copy_data(v.get(), wide.get());
+    return;
+  }
+  double a = *ops::to(start, DType::F64)->data<double>();
+  double s = *ops::to(step, DType::F64)->data<double>();
+  Var wide = empty({n}, DType::F64);
+  double* x = wide->data<double>();
+  for (int64_t i = 0; i < n; i++) x[i] = a + double(i) * s;
+  ops::copy_data(v.get(), wide.get());
+}
+
+Var arange(const Var& start, const Var& end, const Var& step, std::optional<DType> dtype,
+           bool requires_grad) {
+  bool integral = is_integral(start.dtype()) && is_integral(end.dtype()) &&
+                  is_integral(step.dtype());
+  DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
+  double a = *ops::to(start, DType::F64)->data<double>();
+  double b = *ops::to(end, DType::F64)->data<double>();
+  double s = *ops::to(step, DType::F64)->data<double>();
+  check(s != 0, "arange: step must be nonzero");
+  check(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
+  check((s > 0 && b >= a) || (s < 0 && b <= a),
+        "arange: upper bound and lower bound inconsistent with step sign: ", a, " -> ", b,
+        " by ", s);
+  double count = std::ceil((b - a) / s);
+  check(count >= 0 && count < 1e15, "arange: invalid size, possible overflow: ", count);
+  int64_t n = int64_t(count);
+  if (integral) {
+    int64_t x = *ops::to(start, DType::I64)->data<int64_t>();
+    int64_t y = *ops::to(end, DType::I64)->data<int64_t>();
+    int64_t z = *ops::to(step, DType::I64)->data<int64_t>();
+    n = (y - x + z - (z > 0 ? 1 : -1)) / z;
+  }
+  Var v = empty({n}, result);
+  write_range(v, start, step);
+  return finish(v, requires_grad);
+}
+
+#define RL_ARANGE(Type, parameters, ...)                                                       \
+  struct Type : Creation_ {                                                                    \
+    static constexpr auto signature = "arange(" parameters ", *, " RL_OPTIONS ")";             \
+    static constexpr auto doc = "arange(start, end, step): start, start + step, ... below end."; \
+    static Var forward(__VA_ARGS__, std::optional<DType> dtype, PyObject*, std::optional<Device>, \
+                       bool requires_grad, PyObject*) {
+RL_ARANGE(ArangeEnd, "Number end", const Var& end)
+      return arange(ops::to(Var(0), DType::I64), end, ops::to(Var(1), DType::I64), dtype,
+                    requires_grad);
+    }
+  };
+RL_OP(ArangeEnd)
+RL_ARANGE(ArangeRange, "Number start, Number end, Number step=1", const Var& start, const Var& end,
+          const Var& step)
+      return arange(start, end, step, dtype, requires_grad);
+    }
+  };
+RL_OP(ArangeRange)
+
+struct Linspace : Creation_ {
+  static constexpr auto signature =
+      "linspace(Tensor|Number start, Tensor|Number end, int steps, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "linspace(start, end, steps): evenly spaced, both ends included.";
+  static Var forward(const Var& start, const Var& end, int64_t steps, std::optional<DType> dtype,
+                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
+    check(steps >= 0, "number of steps must be non-negative, got ", steps);
+    double a = *ops::to(start, DType::F64)->data<double>();
+    double b = *ops::to(end, DType::F64)->data<double>();
+    Var wide = empty({steps}, DType::F64);
+    double* x = wide->data<double>();
+    double step = steps > 1 ? (b - a) / double(steps - 1) : 0;
+    for (int64_t i = 0; i < steps; i++)
+      x[i] = i < steps / 2 || steps == 1 ? a + step * double(i) : b - step * double(steps - 1 - i);
+    return finish(ops::to(wide, chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(Linspace)
+
+struct Logspace : Creation_ {
+  static constexpr auto signature =
+      "logspace(Number start, Number end, int steps, float base=10.0, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "logspace(start, end, steps, base): base to evenly spaced powers.";
+  static Var forward(const Var& start, const Var& end, int64_t steps, double base,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     bool requires_grad, PyObject*) {
+    check(steps >= 0, "number of steps must be non-negative, got ", steps);
+    Var wide = Linspace::forward(start, end, steps, DType::F64, nullptr, std::nullopt, false, nullptr);
+    double* x = wide->data<double>();
+    for (int64_t i = 0; i < steps; i++) x[i] = std::pow(base, x[i]);
+    return finish(ops::to(wide, chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(Logspace)
+
+Var eye(int64_t n, int64_t m, DType dtype) {
+  check(n >= 0, "n must be greater or equal to 0, got ", n);
+  check(m >= 0, "m must be greater or equal to 0, got ", m);
+  Var v = ops::zeros({n, m}, dtype);
+  Var diagonal = alias(v.get(), Ints{std::min(n, m)}, Ints{m + 1}, 0);
+  ops::fill_data(diagonal.get(), 1);
+  return v;
+}
+
+struct Eye : Creation_ {
+  static constexpr auto signature = "eye(int n, int? m=None, *, " RL_OPTIONS ")";
+  static constexpr auto doc = "eye(n, m): ones on the diagonal of an n by m matrix of zeros.";
+  static Var forward(int64_t n, std::optional<int64_t> m, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device>, bool requires_grad, PyObject*) {
+    return finish(eye(n, m.value_or(n), chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(Eye)
+
+}  // namespace
+}  // namespace rl

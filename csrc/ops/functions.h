@@ -1,0 +1,67 @@
+// Differentiable operations that C++ code calls: the rules of other ops, the engine, composites.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace rl {
+
+using Vars = std::vector<Var>;
+
+namespace ops {
+
+Var add(const Var& a, const Var& b);
+Var sub(const Var& a, const Var& b);
+Var mul(const Var& a, const Var& b);
+Var div(const Var& a, const Var& b);
+Var neg(const Var& a);
+Var pow_number(const Var& a, const Var& exponent);  // exponent: a wrapped number
+Var matmul(const Var& a, const Var& b);
+Var sum(const Var& a, const Ints& dims, bool keepdim);
+Var reshape(const Var& a, const Ints& sizes);
+Var transpose(const Var& a, int64_t dim0, int64_t dim1);
+Var permute(const Var& a, const Ints& dims);
+Var expand(const Var& a, const Ints& sizes);
+Var alias_view(const Var& a);  // a view of the whole tensor
+Var unsqueeze(const Var& a, int64_t dim);
+Var narrow(const Var& a, int64_t dim, int64_t start, int64_t length);
+Var select(const Var& a, int64_t dim, int64_t index);
+Var slice(const Var& a, int64_t dim, int64_t start, int64_t end, int64_t step);
+Var diagonal(const Var& a, int64_t offset, int64_t dim1, int64_t dim2);
+Var cat(const Vars& parts, int64_t dim);
+Var view_as_real(const Var& a);
+Var view_as_complex(const Var& a);
+Var conj(const Var& a);
+Var to(const Var& a, DType dtype);
+Var clone(const Var& a);
+Var contiguous(const Var& a);
+// Adds up the dimensions that broadcasting made, so that the result has these sizes.
+Var sum_to(const Var& a, const Ints& sizes);
+Var zeros(const Ints& sizes, DType dtype, Device device = {});
+Var full(const Ints& sizes, double value, DType dtype, Device device = {});
+// A tensor of zeros with g added at the elements that (sizes, strides, offset) address in a
+// row-major tensor of shape `whole`.
+Var embed(const Var& g, const Ints& whole, const Ints& strides, int64_t offset);
+// `into` with those elements replaced by src.
+Var as_strided_scatter(const Var& into, const Var& src, const Ints& sizes, const Ints& strides,
+                       int64_t offset);
+Var as_strided(const Var& a, const Ints& sizes, const Ints& strides, int64_t offset);
+
+// x[indices] = values in place, recording it (python/indexing.cpp).
+void index_put_(const Var& x, const Vars& indices, const Var& values);
+// Takes the elements of src, recording it.
+void copy_(const Var& into, const Var& src);
+
+// Not recorded: into += g, into = src (casting and broadcasting as needed).
+void accumulate_into(Tensor* into, const Tensor* g);
+void copy_data(Tensor* into, const Tensor* src);
+void fill_data(Tensor* into, double value);
+
+}  // namespace ops
+
+// Raises unless the strided region lies inside the tensor's storage.
+void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64_t offset);
+
+}  // namespace rl

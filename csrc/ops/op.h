@@ -1,0 +1,432 @@
+// The contract of the ops that are not pointwise. An op is a struct:
+//
+//   struct Gather : Linear {
+//     static constexpr auto signature = "gather(Tensor input, int dim, Tensor index)";
+//     static constexpr auto doc = "...";
+//     static constexpr auto saves = "index";
+//     static Var forward(const Var& input, int64_t dim, const Var& index);
+//     static void vjp(Back& b, const In& input, int64_t dim, const In& index) {
+//       b[0] = scatter_add(zeros(input.sizes(), b.g().dtype()), dim, *index, b.g());
+//     }
+//   };
+//   RL_OP(Gather)
+//
+// forward computes and records nothing. vjp has forward's parameters, with tensors as `In`: its
+// sizes and dtype are always there, *in is the tensor itself and only what `saves` names may be
+// read. b[i] is the gradient of the i-th tensor argument; leave it empty where b.wants(i) is false.
+// The engine sums over broadcast dimensions and casts. `saves` lists arguments and "out" (or
+// "out1" ...); groups split by '|' say what each tensor argument's gradient needs.
+#pragma once
+
+#include <tuple>
+
+#include "autograd/inplace.h"
+#include "ops/formula.h"
+#include "ops/functions.h"
+#include "ops/registry.h"
+#include "python/arguments.h"
+
+namespace rl {
+
+// The forms. A struct derives from one; a missing rule is a compile error.
+struct OpDefaults {
+  static constexpr auto module = "";
+  static constexpr auto saves = "";
+  static constexpr auto family = "";
+  static constexpr bool function = true;
+  static constexpr bool method = true;
+  static constexpr bool inplace = false;
+  static constexpr bool out = true;
+  static constexpr bool is_view = false;
+};
+struct Composite : OpDefaults {  // a function of other ops: no rule
+  static constexpr Form form = Form::Composite;
+};
+struct Linear : OpDefaults {  // linear in all differentiable arguments together: vjp
+  static constexpr Form form = Form::Linear;
+};
+struct Bilinear : OpDefaults {  // linear in each differentiable argument: vjp
+  static constexpr Form form = Form::Linear;
+  static constexpr bool bilinear = true;
+};
+struct General : OpDefaults {  // vjp and jvp
+  static constexpr Form form = Form::General;
+};
+struct NonDifferentiable : OpDefaults {
+  static constexpr Form form = Form::NonDifferentiable;
+};
+// The result shares the input's memory. Without a vjp the gradient is put back where it came from.
+struct View : Linear {
+  static constexpr bool is_view = true;
+  static constexpr bool out = false;
+  static constexpr auto family = "view";
+};
+
+// A tensor argument as the node keeps it.
+struct KeptTensor {
+  SavedTensor saved;
+  Ints sizes;
+  DType dtype = DType::F32;
+  bool defined = false;
+};
+
+// A tensor argument as a rule sees it.
+class In {
+ public:
+  In(const KeptTensor& kept, Node* node) : kept_(&kept), node_(node) {}
+  const Ints& sizes() const { return kept_->sizes; }
+  int64_t size(int d) const { return kept_->sizes[d < 0 ? d + dim() : d]; }
+  int dim() const { return kept_->sizes.size(); }
+  DType dtype() const { return kept_->dtype; }
+  explicit operator bool() const { return kept_->defined; }
+  Var operator*() const { return kept_->saved.unpack(node_); }
+
+ private:
+  const KeptTensor* kept_;
+  Node* node_;
+};
+using InList = std::vector<In>;
+
+// A call of a rule: gradients in, gradients out.
+class Back {
+ public:
+  Back(Node* node, Pass& pass, const SavedTensor* outs) : node_(node), pass_(pass), outs_(outs) {}
+  const Var& g(int i = 0) const { return pass_.grads[i]; }
+  bool wants(int i) const { return node_->edges[i].node && pass_.wants(i); }
+  Var& operator[](int i) { return pass_.results[i]; }
+  Var out(int i = 0) const { return outs_[i].unpack(node_); }
+  bool create_graph() const { return pass_.create_graph; }
+  // The sizes and dtype of output i, for gradients that did not arrive.
+  const TensorMeta& meta(int i) const { return node_->meta(uint32_t(i)); }
+  Var g_or_zeros(int i) const {
+    return g(i) ? g(i) : ops::zeros(meta(i).sizes, meta(i).dtype, meta(i).device);
+  }
+
+ private:
+  Node* node_;
+  Pass& pass_;
+  const SavedTensor* outs_;
+};
+
+namespace detail {
+
+inline constexpr int kMaxKeptOutputs = 3;
+
+template <class T>
+struct Keep {
+  using type = T;
+};
+template <>
+struct Keep<Var> {
+  using type = KeptTensor;
+};
+template <>
+struct Keep<Vars> {
+  using type = std::vector<KeptTensor>;
+};
+
+// What `saves` says, as bits.
+struct SavePlan {
+  struct Group {
+    uint32_t arguments = 0;
+    uint32_t outputs = 0;
+  };
+  std::vector<Group> groups;  // per tensor argument, or one for all
+  SavePlan(const char* text, const Signature& signature);
+  const Group& of(int tensor) const {
+    return groups[groups.size() == 1 ? 0 : size_t(tensor) < groups.size() ? size_t(tensor) : groups.size() - 1];
+  }
+};
+
+inline int tensor_count(const Var&) { return 1; }
+inline int tensor_count(const Vars& v) { return int(v.size()); }
+template <class T>
+int tensor_count(const T&) {
+  return 0;
+}
+inline bool any_requires(const Var& v) {
+  return v && is_differentiable(v.dtype()) && requires_grad(v.get());
+}
+inline bool any_requires(const Vars& vars) {
+  for (const Var& v : vars)
+    if (any_requires(v)) return true;
+  return false;
+}
+template <class T>
+bool any_requires(const T&) {
+  return false;
+}
+
+inline Var* result_data(Var& v) { return &v; }
+inline size_t result_count(Var&) { return 1; }
+inline Var* result_data(Vars& v) { return v.data(); }
+inline size_t result_count(Vars& v) { return v.size(); }
+template <size_t N>
+Var* result_data(std::array<Var, N>& v) {
+  return v.data();
+}
+template <size_t N>
+size_t result_count(std::array<Var, N>&) {
+  return N;
+}
+
+template <class Op, class F>
+struct Runner;
+
+template <class Op, class R, class... A>
+struct Runner<Op, R (*)(A...)> {
+  using Args = std::tuple<std::decay_t<A>...>;
+  struct Kept {
+    std::tuple<typename Keep<std::decay_t<A>>::type...> args;
+    SavedTensor outs[kMaxKeptOutputs];
+  };
+  using KeptPtr = Kept*;
+  static constexpr bool has_vjp = requires { &Op::vjp; };
+
+  static R run(const std::decay_t<A>&... args) {
+    if constexpr (Op::form == Form::Composite) {
+      return Op::forward(args...);
+    } else if constexpr (Op::form == Form::NonDifferentiable) {
+      GradMode off(false);
+      return Op::forward(args...);
+    } else {
+      bool records = modes.records() && (any_requires(args) || ...);
+      R result = [&] {
+        GradMode off(false);
+        return Op::forward(args...);
+      }();
+      if constexpr (Op::is_view) {
+        Creation creation = modes.inference ? Creation::Inference
+                            : !modes.grad   ? Creation::NoGrad
+                            : result_count(result) > 1 ? Creation::MultiOutput
+                                                       : Creation::Default;
+        const Var& of = std::get<0>(std::forward_as_tuple(args...));
+        for (size_t i = 0; i < result_count(result); i++)
+          set_view(result_data(result)[i].get(), of.get(), creation);
+      }
+      if (records) record(result, args...);
+      return result;
+    }
+  }
+
+  static void record(R& result, const std::decay_t<A>&... args) {
+    int edges = (0 + ... + tensor_count(args));
+    Node* node = new_node(node_class(), edges, int(result_count(result)));
+    Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
+    Kept* kept = new Kept;
+    node->payload<KeptPtr>() = kept;
+    int at = 0;
+    (connect(node, args, at), ...);
+    SavePlan::Group group = wanted_saves(node, edges);
+    keep(*kept, group.arguments, std::index_sequence_for<A...>{}, args...);
+    Var* out = result_data(result);
+    for (size_t i = 0; i < result_count(result); i++) {
+      if (!is_differentiable(out[i].dtype())) {
+        set_output_meta(node, int(i), out[i].get());
+      } else {
+        set_history(out[i].get(), node, int(i));
+        if constexpr (Op::is_view) out[i]->extra->view_version = out[i]->storage->version;
+      }
+      if (i < kMaxKeptOutputs && group.outputs >> i & 1) kept->outs[i].save_output(out[i].get());
+    }
+  }
+
+  static SavePlan::Group wanted_saves(Node* node, int edges) {
+    static const SavePlan plan(Op::saves, Signature(Op::signature));
+    if (plan.groups.size() == 1) return plan.groups[0];
+    SavePlan::Group all;
+    for (int i = 0; i < edges; i++)
+      if (node->edges[i].node) {
+        all.arguments |= plan.of(i).arguments;
+        all.outputs |= plan.of(i).outputs;
+      }
+    return all;
+  }
+
+  static void connect(Node* node, const Var& v, int& at) { set_edge(node, at++, v.get()); }
+  static void connect(Node* node, const Vars& vars, int& at) {
+    for (const Var& v : vars) set_edge(node, at++, v.get());
+  }
+  template <class T>
+  static void connect(Node*, const T&, int&) {}
+
+  static void keep_one(KeptTensor& kept, const Var& v, bool save) {
+    if (!v) return;
+    kept.defined = true;
+    kept.sizes = v.sizes();
+    kept.dtype = v.dtype();
+    if (save) kept.saved.save_input(v.get());
+  }
+  static void keep_one(std::vector<KeptTensor>& kept, const Vars& vars, bool save) {
+    kept.resize(vars.size());
+    for (size_t i = 0; i < vars.size(); i++) keep_one(kept[i], vars[i], save);
+  }
+  template <class T>
+  static void keep_one(T& kept, const T& value, bool) {
+    kept = value;
+  }
+  template <size_t... I>
+  static void keep(Kept& kept, uint32_t bits, std::index_sequence<I...>,
+                   const std::decay_t<A>&... args) {
+    (keep_one(std::get<I>(kept.args), args, bits >> I & 1), ...);
+  }
+
+  static In reading(Node* node, const KeptTensor& kept) { return In(kept, node); }
+  static InList reading(Node* node, const std::vector<KeptTensor>& kept) {
+    InList list;
+    for (const KeptTensor& k : kept) list.emplace_back(k, node);
+    return list;
+  }
+  template <class T>
+  static const T& reading(Node*, const T& value) {
+    return value;
+  }
+
+  static void apply(Node* node, Pass& pass) {
+    Kept& kept = *node->payload<KeptPtr>();
+    Back back(node, pass, kept.outs);
+    std::apply(
+        [&](const auto&... args) {
+          if constexpr (has_vjp)
+            Op::vjp(back, reading(node, args)...);
+          else
+            put_back(node, pass, args...);
+        },
+        kept.args);
+  }
+
+  // A view without a rule of its own: find where its elements lie, put the gradient there.
+  template <class First, class... Rest>
+  static void put_back(Node*, Pass& pass, const First& input, const Rest&... rest) {
+    static_assert(Op::is_view, "state a vjp");
+    const KeptTensor& kept = input;
+    GradMode mode(pass.create_graph);
+    Var region = [&] {
+      GradMode off(false);
+      return Op::forward(empty(kept.sizes, kept.dtype), rest...);
+    }();
+    pass.results[0] = ops::embed(pass.grads[0], kept.sizes, region->strides, region->offset);
+  }
+  template <class First, class... Rest>
+  static void deposit_in(Var& sum, const Var& grad, const First&, const Rest&... rest) {
+    Var region = Op::forward(sum, rest...);
+    ops::accumulate_into(region.get(), grad.get());
+  }
+  static void deposit(Node* node, const Var& grad, Var& sum) {
+    GradMode off(false);
+    std::apply([&](const auto&... args) { deposit_in(sum, grad, args...); },
+               node->payload<KeptPtr>()->args);
+  }
+
+  static void destroy(Node* node) { delete std::exchange(node->payload<KeptPtr>(), nullptr); }
+
+  static void visit_kept(KeptTensor& kept, SavedVisitor& visitor, const char* name) {
+    visitor.visit(kept.saved, name);
+  }
+  static void visit_kept(std::vector<KeptTensor>& kept, SavedVisitor& visitor, const char* name) {
+    for (KeptTensor& k : kept) visitor.visit(k.saved, name);
+  }
+  template <class T>
+  static void visit_kept(T&, SavedVisitor&, const char*) {}
+
+  static const Signature& signature() {
+    static const Signature s(Op::signature);
+    return s;
+  }
+  template <size_t... I>
+  static void visit_all(Kept& kept, SavedVisitor& visitor, std::index_sequence<I...>) {
+    (visit_kept(std::get<I>(kept.args), visitor, signature().params()[I].name.c_str()), ...);
+  }
+  static void each_saved(Node* node, SavedVisitor& visitor) {
+    Kept* kept = node->payload<KeptPtr>();
+    if (!kept) return;
+    visit_all(*kept, visitor, std::index_sequence_for<A...>{});
+    for (int i = 0; i < kMaxKeptOutputs; i++)
+      visitor.visit(kept->outs[i], i == 0 ? "result" : i == 1 ? "result1" : "result2");
+  }
+
+  template <size_t... I>
+  static PyObject* find_attribute(Kept& kept, const char* name, std::index_sequence<I...>) {
+    PyObject* found = nullptr;
+    ((found || signature().params()[I].name != name
+          ? void()
+          : void(found = attribute_value(std::get<I>(kept.args)))),
+     ...);
+    return found;
+  }
+  static PyObject* attribute(Node* node, const char* name) {
+    if (std::strncmp(name, "_saved_", 7) != 0 || !node->payload<KeptPtr>()) return nullptr;
+    return find_attribute(*node->payload<KeptPtr>(), name + 7, std::index_sequence_for<A...>{});
+  }
+
+  static NodeClass& node_class() {
+    static NodeClass cls = [] {
+      NodeClass c{};
+      if constexpr (requires { Op::grad_name; })
+        c.name = Op::grad_name;
+      else
+        c.name = backward_name(signature().name().c_str());
+      c.apply = apply;
+      c.each_saved = each_saved;
+      c.destroy = destroy;
+      c.attribute = attribute;
+      if constexpr (Op::is_view && !has_vjp) c.deposit = deposit;
+      c.payload = sizeof(KeptPtr);
+      return c;
+    }();
+    return cls;
+  }
+
+  template <size_t... I>
+  static PyObject* call_slots(const OpInfo& info, PyObject* const* slots,
+                              std::index_sequence<I...>) {
+    const Signature& s = info.signature;
+    return to_python(s, run(Argument<std::decay_t<A>>::get(s, int(I), slots[I])...));
+  }
+  static PyObject* call(const OpInfo& info, PyObject* const* slots) {
+    return call_slots(info, slots, std::index_sequence_for<A...>{});
+  }
+  template <size_t... I>
+  static void into_slots(const OpInfo& info, PyObject* const* slots, Tensor* into, bool inplace,
+                         std::index_sequence<I...>) {
+    const Signature& s = info.signature;
+    Op::into(into, inplace, Argument<std::decay_t<A>>::get(s, int(I), slots[I])...);
+  }
+  static void into(const OpInfo& info, PyObject* const* slots, Tensor* into, bool inplace) {
+    into_slots(info, slots, into, inplace, std::index_sequence_for<A...>{});
+  }
+};
+
+template <class Op>
+OpInfo describe() {
+  using Run = Runner<Op, decltype(&Op::forward)>;
+  static_assert(Op::form != Form::General || requires { &Op::vjp; }, "a general op states a vjp");
+  static_assert(Op::form != Form::Linear || Op::is_view || requires { &Op::vjp; },
+                "a linear op states a vjp");
+  OpInfo info;
+  info.signature = Signature(Op::signature);
+  info.name = info.signature.name();
+  info.doc = Op::doc;
+  info.module = Op::module;
+  info.family = Op::family;
+  info.form = Op::form;
+  info.function = Op::function;
+  info.method = Op::method;
+  info.inplace = Op::inplace;
+  info.out = Op::out;
+  info.call = Run::call;
+  if constexpr (requires { &Op::into; }) info.into = Run::into;
+  return info;
+}
+
+}  // namespace detail
+
+// Calls an op from C++, recording it.
+template <class Op, class... X>
+auto call(X&&... x) {
+  return detail::Runner<Op, decltype(&Op::forward)>::run(std::forward<X>(x)...);
+}
+
+#define RL_OP(Op) [[maybe_unused]] static const OpInfo& registered_##Op = register_op(detail::describe<Op>());
+
+}  // namespace rl

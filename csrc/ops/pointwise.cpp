@@ -1,0 +1,402 @@
+#include "ops/pointwise.h"
+
+#include <unordered_map>
+
+#include "autograd/inplace.h"
+#include "ops/broadcast.h"
+#include "ops/functions.h"
+#include "python/arguments.h"
+
+namespace rl {
+
+namespace {
+
+struct Kept {
+  const Pointwise* op;
+  SavedTensor in[3];
+  SavedTensor out;
+  double params[4];
+};
+
+std::unordered_map<std::string, const Pointwise*>& table() {
+  static auto* t = new std::unordered_map<std::string, const Pointwise*>;
+  return *t;
+}
+
+[[noreturn]] void fail_dtype(const Pointwise& op, DType d) {
+  fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '",
+          info(d).tensor_name, "'");
+}
+
+// Same sizes, dtype and strides, no gaps in a row-major layout: the kernel runs straight through.
+bool is_uniform(const Var* in, int count) {
+  const Tensor* a = in[0].get();
+  if (!a->contiguous || a->wrapped_number) return false;
+  for (int i = 1; i < count; i++) {
+    const Tensor* b = in[i].get();
+    if (!b->contiguous || b->dtype != a->dtype || b->wrapped_number || !(b->sizes == a->sizes))
+      return false;
+  }
+  return true;
+}
+
+Var allocate_result(const Var* in, int count, const Ints& sizes, DType dtype) {
+  const Tensor* model = nullptr;
+  for (int i = 0; i < count; i++) {
+    if (!(in[i].sizes() == sizes)) continue;
+    if (!model)
+      model = in[i].get();
+    else if (!(model->strides == in[i]->strides))
+      return empty(sizes, dtype);
+  }
+  return model ? empty_like(model, dtype) : empty(sizes, dtype);
+}
+
+void run_general(cpu::Kernel kernel, const double* params, DType compute, DType produced,
+                 double cost, Tensor* out, const Tensor* const* in, int count) {
+  cpu::PointwiseCall call;
+  call.kernel = kernel;
+  call.params = params;
+  call.compute = compute;
+  call.produced = produced;
+  call.cost = cost;
+  call.inputs = count;
+  call.sizes = out->sizes.data();
+  call.ndim = out->dim();
+  call.out = {out->data(), out->strides.data(), out->dtype};
+  Ints strides[cpu::kMaxOperands];
+  for (int i = 0; i < count; i++) {
+    if (!in[i]) continue;
+    strides[i] = broadcast_strides(in[i], out->sizes);
+    call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
+  }
+  Unlocked unlocked(double(out->numel) * cost, {out, in[0], count > 1 ? in[1] : nullptr,
+                                                count > 2 ? in[2] : nullptr,
+                                                count > 3 ? in[3] : nullptr,
+                                                count > 4 ? in[4] : nullptr});
+  cpu::pointwise(call);
+}
+
+// The first and last byte that the tensor touches.
+std::pair<const char*, const char*> extent(const Tensor* t) {
+  const char* first = t->data();
+  int64_t last = 0;
+  for (int i = 0; i < t->dim(); i++) last += (t->sizes[i] - 1) * t->strides[i];
+  return {first, first + (last + 1) * itemsize(t->dtype)};
+}
+
+// An input that overlaps the destination otherwise than element by element.
+bool conflicts(const Tensor* in, const Tensor* into) {
+  if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;
+  if (in->offset == into->offset && in->sizes == into->sizes && in->strides == into->strides)
+    return false;
+  auto [a, b] = extent(in);
+  auto [c, d] = extent(into);
+  if (b <= c || d <= a) return false;
+  if (is_dense(in->sizes, in->strides) && is_dense(into->sizes, into->strides))
+    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer "
+         "to a single memory location. Please clone() the tensor before performing the operation.");
+  return true;
+}
+
+Node* make_node(const Pointwise& op, const Var* in, const double* params) {
+  Node* node = new_node(const_cast<NodeClass&>(op.node), op.inputs);
+  Kept& kept = node->payload<Kept>();
+  kept.op = &op;
+  for (int i = 0; i < op.params; i++) kept.params[i] = params[i];
+  Save saves = Save::None;
+  for (int i = 0; i < op.inputs; i++) {
+    set_edge(node, i, in[i].get());
+    if (node->edges[i].node) saves = saves | op.partial[i].saves;
+  }
+  try {
+    for (int i = 0; i < op.inputs; i++)
+      if (has(saves, Save(1 << i))) kept.in[i].save_input(in[i].get());
+  } catch (...) {
+    Py_DECREF(node);
+    throw;
+  }
+  return node;
+}
+
+void finish_node(Node* node, Tensor* out) {
+  Kept& kept = node->payload<Kept>();
+  bool saves_out = false;
+  for (int i = 0; i < kept.op->inputs; i++)
+    saves_out |= node->edges[i].node && has(kept.op->partial[i].saves, Save::Out);
+  if (saves_out) kept.out.save_output(out);
+}
+
+Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
+             bool create_graph) {
+  const auto& partial = op.partial[i];
+  if (partial.unit == 1) return g;
+  if (partial.unit == -1) return ops::neg(g);
+  Var in[3], out;
+  for (int k = 0; k < op.inputs; k++)
+    if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
+  if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
+  if (create_graph) {
+    Var d = partial.tensor(in, kept.params, out);
+    if (is_complex(d->dtype)) d = ops::conj(d);
+    if (op.selects) return math::where(d == Var(0), Var(0), g * d);
+    return g * d;
+  }
+  DType common = g->dtype;
+  const Tensor* operands[cpu::kMaxOperands] = {g.get()};
+  bool uniform = g->contiguous;
+  for (int k = 0; k < op.inputs; k++)
+    if (in[k]) operands[k + 1] = in[k].get();
+  if (out) operands[op.inputs + 1] = out.get();
+  for (int k = 1; k <= op.inputs + 1; k++) {
+    if (!operands[k]) continue;
+    if (!operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
+    uniform = uniform && operands[k]->contiguous && operands[k]->dtype == g->dtype &&
+              operands[k]->sizes == g->sizes;
+  }
+  DType compute = compute_type(common);
+  cpu::Kernel kernel = partial.kernel[int(compute)];
+  if (!kernel) fail_dtype(op, compute);
+  if (uniform && compute == common) {
+    Var result = empty(g->sizes, common);
+    const char* data[cpu::kMaxOperands] = {};
+    for (int k = 0; k <= op.inputs + 1; k++)
+      if (operands[k]) data[k] = operands[k]->data();
+    Unlocked unlocked(double(g->numel) * op.cost, {result.get(), operands[0], operands[1],
+                                                   operands[2], operands[3], operands[4]});
+    cpu::pointwise_contiguous(kernel, kept.params, result->data(), itemsize(common), data,
+                              op.inputs + 2, itemsize(common), g->numel, op.cost);
+    return result;
+  }
+  Ints sizes = g->sizes;
+  for (int k = 1; k <= op.inputs + 1; k++)
+    if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
+  Var result = sizes == g->sizes ? empty_like(g.get(), common) : empty(sizes, common);
+  run_general(kernel, kept.params, compute, compute, op.cost, result.get(), operands,
+              op.inputs + 2);
+  return result;
+}
+
+void apply(Node* node, Pass& pass) {
+  Kept& kept = node->payload<Kept>();
+  for (int i = 0; i < kept.op->inputs; i++)
+    if (node->edges[i].node && pass.wants(i))
+      pass.results[i] = gradient(*kept.op, i, pass.grads[0], kept, node, pass.create_graph);
+}
+
+void each_saved(Node* node, SavedVisitor& visitor) {
+  static const char* const names[] = {"self", "other", "third"};
+  Kept& kept = node->payload<Kept>();
+  for (int i = 0; i < 3; i++) visitor.visit(kept.in[i], names[i]);
+  visitor.visit(kept.out, "result");
+}
+
+void destroy(Node* node) { node->payload<Kept>().~Kept(); }
+
+Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
+             DType common, DType compute, const Ints& sizes) {
+  DType result = op.result == Result::Bool          ? DType::Bool
+                 : op.produced[int(compute)] != compute ? real_of(common)
+                                                        : common;
+  if (!can_cast(result, into->dtype))
+    fail("result type ", info(result).tensor_name, " can't be cast to the desired output type ",
+         info(into->dtype).tensor_name);
+  if (!(into->sizes == sizes)) {
+    if (inplace)
+      fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", sizes);
+    resize_output(into, sizes);
+  }
+  bool any = false;
+  for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
+  if (!inplace && modes.records() && (any || requires_grad(into)))
+    fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, "
+                  "but one of the arguments requires grad.");
+  if (inplace) check_inplace(into, op.name);
+  check_writable(into);
+  Var safe[3];
+  const Tensor* operands[3] = {};
+  for (int i = 0; i < op.inputs; i++) {
+    safe[i] = in[i];
+    if (conflicts(in[i].get(), into)) {
+      GradMode off(false);
+      safe[i] = ops::clone(in[i]);
+    }
+    operands[i] = safe[i].get();
+  }
+  Node* node = inplace && any && modes.records() && op.differentiable ? make_node(op, in, params)
+                                                                      : nullptr;
+  Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
+  prepare_write(into, op.name);
+  run_general(op.forward[int(compute)], params, compute, op.produced[int(compute)], op.cost, into,
+              operands, op.inputs);
+  if (node) {
+    set_output_meta(node, 0, into);
+    finish_node(node, into);
+    rebase_history(into, {node, 0});
+  }
+  return Var(into);
+}
+
+}  // namespace
+
+void resize_output(Tensor* out, const Ints& sizes) {
+  if (out->sizes == sizes) return;
+  if (out->numel != 0 &&
+      PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "An output with one or more elements was resized since it had shape %s, "
+                       "which does not match the required output shape %s.",
+                       concat(out->sizes).c_str(), concat(sizes).c_str()) < 0)
+    throw PythonError{};
+  int64_t n = element_count(sizes), bytes = (n + out->offset) * itemsize(out->dtype);
+  if (bytes > out->storage->bytes) resize_storage(out->storage, bytes);
+  out->sizes = sizes;
+  out->strides = contiguous_strides(sizes);
+  out->numel = n;
+  out->contiguous = true;
+}
+
+Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace) {
+  bool uniform = !into && is_uniform(in, op.inputs);
+  DType common;
+  if (uniform) {
+    common = in[0]->dtype;
+  } else {
+    Promotion promotion;
+    for (int i = 0; i < op.inputs; i++) promotion.add(in[i].get());
+    common = promotion.result();
+  }
+  if (op.result == Result::Float && is_integral(common)) common = default_dtype();
+  DType compute = compute_type(common);
+  cpu::Kernel kernel = op.forward[int(compute)];
+  if (!kernel) fail_dtype(op, common);
+
+  Ints sizes;
+  if (!uniform) {
+    sizes = in[0].sizes();
+    for (int i = 1; i < op.inputs; i++)
+      if (!(in[i].sizes() == sizes)) sizes = broadcast(sizes, in[i].sizes());
+    if (into) return run_into(op, in, params, into, inplace, common, compute, sizes);
+  }
+
+  bool any = false;
+  if (modes.records() && op.differentiable)
+    for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
+
+  DType result = op.result == Result::Bool              ? DType::Bool
+                 : op.produced[int(compute)] != compute ? real_of(common)
+                                                        : common;
+  Var out;
+  if (uniform && in[0]->dtype == compute && result == op.produced[int(compute)]) {
+    out = empty(in[0].sizes(), result);
+    const char* data[3] = {in[0]->data(), op.inputs > 1 ? in[1]->data() : nullptr,
+                           op.inputs > 2 ? in[2]->data() : nullptr};
+    Unlocked unlocked(double(out->numel) * op.cost,
+                      {out.get(), in[0].get(), op.inputs > 1 ? in[1].get() : nullptr,
+                       op.inputs > 2 ? in[2].get() : nullptr});
+    cpu::pointwise_contiguous(kernel, params, out->data(), itemsize(result), data, op.inputs,
+                              itemsize(compute), out->numel, op.cost);
+  } else {
+    out = allocate_result(in, op.inputs, uniform ? in[0].sizes() : sizes, result);
+    const Tensor* operands[3] = {};
+    for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
+    run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
+                op.inputs);
+  }
+  if (any && is_differentiable(result)) {
+    Node* node = make_node(op, in, params);
+    set_history(out.get(), node, 0);
+    Py_DECREF(node);
+    finish_node(node, out.get());
+  }
+  return out;
+}
+
+const Pointwise& find_pointwise(const char* name) {
+  auto it = table().find(name);
+  if (it == table().end()) fail("internal error: no pointwise op named ", name);
+  return *it->second;
+}
+
+namespace math {
+
+Var call_pointwise(const char* name, std::initializer_list<Var> arguments) {
+  return run_pointwise(find_pointwise(name), arguments.begin(), nullptr);
+}
+
+Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments) {
+  std::string text = std::string(name) + "(";
+  for (const Symbol& s : arguments) text += (text.back() == '(' ? "" : ", ") + s.text();
+  return Symbol(text + ")");
+}
+
+}  // namespace math
+
+Symbol::Symbol(double value) {
+  std::ostringstream out;
+  out.precision(17);
+  out << value;
+  text_ = out.str();
+  if (text_.find_first_of(".en") == std::string::npos) text_ += ".0";
+}
+
+namespace detail {
+
+void finish_pointwise(Pointwise& p, const char* grad_name) {
+  p.node.name = grad_name ? grad_name : backward_name(p.name);
+  p.node.apply = apply;
+  p.node.each_saved = each_saved;
+  p.node.destroy = destroy;
+  p.node.payload = sizeof(Kept);
+}
+
+namespace {
+
+void read_slots(const OpInfo& op, PyObject* const* slots, Var* in, double* params) {
+  const Pointwise& p = *op.pointwise;
+  for (int i = 0; i < p.inputs; i++) in[i] = tensor_argument(op.signature, i, slots[i]);
+  for (int i = 0; i < p.params; i++)
+    params[i] = float_argument(op.signature, p.inputs + i, slots[p.inputs + i]);
+}
+
+PyObject* call(const OpInfo& op, PyObject* const* slots) {
+  Var in[3];
+  double params[4];
+  read_slots(op, slots, in, params);
+  return reinterpret_cast<PyObject*>(run_pointwise(*op.pointwise, in, params).release());
+}
+
+void into(const OpInfo& op, PyObject* const* slots, Tensor* into, bool inplace) {
+  Var in[3];
+  double params[4];
+  read_slots(op, slots, in, params);
+  run_pointwise(*op.pointwise, in, params, into, inplace);
+}
+
+PyObject* fast(const OpInfo& op, PyObject* const* args, Py_ssize_t count) {
+  const Pointwise& p = *op.pointwise;
+  if (count != p.inputs || p.params) return nullptr;
+  Var in[3];
+  for (Py_ssize_t i = 0; i < count; i++) {
+    if (Py_TYPE(args[i]) != &TensorType) return nullptr;
+    in[i] = Var(reinterpret_cast<Tensor*>(args[i]));
+  }
+  return reinterpret_cast<PyObject*>(run_pointwise(p, in, nullptr).release());
+}
+
+}  // namespace
+
+void register_pointwise(const Pointwise& p, OpInfo info) {
+  table()[p.name] = &p;
+  info.pointwise = &p;
+  info.family = "pointwise";
+  info.form = p.differentiable ? Form::Partial : Form::NonDifferentiable;
+  info.call = call;
+  info.into = into;
+  info.fast = fast;
+  info.out = true;
+  register_op(std::move(info));
+}
+
+}  // namespace detail
+}  // namespace rl

@@ -1,0 +1,270 @@
+// backward, grad, and the switches of autograd.
+#include "autograd/engine.h"
+#include "ops/functions.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count);
+
+namespace {
+
+// What gradients start from or are wanted for: a tensor or (node, output_nr).
+class Place {
+ public:
+  explicit Place(PyObject* o) {
+    if (is_tensor(o)) {
+      tensor = as_tensor(o);
+      edge_ = gradient_edge(tensor);
+    } else if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 &&
+               PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), &NodeType)) {
+      edge_.node = reinterpret_cast<Node*>(new_reference(PyTuple_GET_ITEM(o, 0)));
+      edge_.nr = uint32_t(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(o, 1)));
+      if (PyErr_Occurred()) PyErr_Clear();
+      if (edge_.nr >= edge_.node->output_count) {
+        Py_DECREF(edge_.node);
+        fail("GradientEdge: the node has ", edge_.node->output_count, " outputs, got output_nr ",
+             edge_.nr);
+      }
+    } else {
+      fail_as(PyExc_TypeError, "expected a Tensor or a GradientEdge, got ", Py_TYPE(o)->tp_name);
+    }
+  }
+  Place(Place&& other) noexcept : tensor(other.tensor), edge_(other.edge_) {
+    other.edge_.node = nullptr;
+  }
+  ~Place() { release_node(edge_.node); }
+  const Edge& edge() const { return edge_; }
+  Tensor* tensor = nullptr;
+
+ private:
+  Edge edge_;
+};
+
+const char* shape_text(const Ints& sizes, std::string& room) {
+  room = concat("torch.Size(", sizes, ")");
+  return room.c_str();
+}
+
+// The gradient a root starts with: the given one, checked, or 1 for a scalar.
+Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_graph) {
+  const TensorMeta& meta = root.edge().node->meta(root.edge().nr);
+  if (given && given != Py_None) {
+    if (!is_tensor(given))
+      fail_as(PyExc_TypeError, "gradients can be either Tensors or None, but got ",
+              Py_TYPE(given)->tp_name);
+    Tensor* g = as_tensor(given);
+    std::string a, b;
+    if (g->sizes != meta.sizes)
+      fail("Mismatch in shape: grad_output[", i, "] has a shape of ", shape_text(g->sizes, a),
+           " and output[", i, "] has a shape of ", shape_text(meta.sizes, b), ".");
+    if (is_complex(g->dtype) != is_complex(meta.dtype))
+      fail("For complex Tensors, both grad_output and output are required to have the same dtype. "
+           "Mismatch in dtype: grad_output[", i, "] has a dtype of torch.", name(g->dtype),
+           " and output[", i, "] has a dtype of torch.", name(meta.dtype), ".");
+    Var grad(g);
+    if (g->dtype != meta.dtype) {
+      GradMode mode(create_graph);
+      grad = ops::to(grad, meta.dtype);
+    }
+    return grad;
+  }
+  if (element_count(meta.sizes) != 1)
+    fail("grad can be implicitly created only for scalar outputs (output ", i, " has shape ",
+         meta.sizes, "; pass a gradient of that shape, or reduce it with .sum() or .mean())");
+  if (!is_floating(meta.dtype))
+    fail("grad can be implicitly created only for real scalar outputs but got torch.",
+         name(meta.dtype));
+  return ops::full(meta.sizes, 1, meta.dtype);
+}
+
+std::vector<Place> places(PyObject* sequence) {
+  std::vector<Place> list;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
+  for (Py_ssize_t i = 0; i < n; i++) list.emplace_back(PySequence_Fast_GET_ITEM(sequence, i));
+  return list;
+}
+
+// Shared by Tensor.backward, autograd.backward and autograd.grad. `inputs` may be null.
+std::vector<Var> differentiate(std::vector<Place>& roots, PyObject* const* grads, bool keep,
+                               bool create_graph, std::vector<Place>* inputs, bool accumulate) {
+  Request request;
+  request.keep_graph = keep;
+  request.create_graph = create_graph;
+  request.accumulate = accumulate;
+  for (size_t i = 0; i < roots.size(); i++) {
+    if (!roots[i].edge().node)
+      fail("element ", i, " of tensors does not require grad and does not have a grad_fn");
+    request.roots.push_back(roots[i].edge());
+    request.grads.push_back(root_gradient(roots[i], grads ? grads[i] : nullptr, i, create_graph));
+  }
+  if (inputs)
+    for (Place& p : *inputs) request.inputs.push_back(p.edge());
+  std::vector<Var> results = run_backward(request);
+  if (inputs && accumulate)  // backward(inputs=[non-leaf])
+    for (size_t i = 0; i < results.size(); i++)
+      if (results[i] && (*inputs)[i].tensor)
+        accumulate_grad((*inputs)[i].tensor, std::move(results[i]), create_graph);
+  request.grads.clear();
+  collect_if_due();
+  return results;
+}
+
+int as_flag(PyObject* o, bool otherwise) {
+  return !o || o == Py_None ? otherwise : PyObject_IsTrue(o);
+}
+
+}  // namespace
+
+// Tensor.backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)
+PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"gradient", "retain_graph", "create_graph", "inputs", nullptr};
+  PyObject *gradient = nullptr, *retain = nullptr, *create = nullptr, *inputs = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO:backward", const_cast<char**>(keywords),
+                                   &gradient, &retain, &create, &inputs))
+    return nullptr;
+  if (inputs && inputs != Py_None) {
+    PyObject* module = PyImport_ImportModule("rushlight.autograd");
+    PyObject* done = module ? PyObject_CallMethod(module, "backward", "OOOOOO", self,
+                                                  gradient ? gradient : Py_None,
+                                                  retain ? retain : Py_None,
+                                                  create ? create : Py_False, Py_None, inputs)
+                            : nullptr;
+    Py_XDECREF(module);
+    return done;
+  }
+  return guarded([&]() -> PyObject* {
+    int create_graph = as_flag(create, false);
+    if (create_graph < 0) throw PythonError{};
+    int keep = as_flag(retain, create_graph);
+    if (keep < 0) throw PythonError{};
+    std::vector<Place> roots;
+    roots.emplace_back(self);
+    differentiate(roots, &gradient, keep, create_graph, nullptr, true);
+    Py_RETURN_NONE;
+  });
+}
+
+// _run_backward(roots, grads, keep, create_graph, inputs or None, accumulate) -> tuple
+PyObject* run_backward_api(PyObject*, PyObject* args) {
+  PyObject *roots_arg, *grads_arg, *inputs_arg;
+  int keep, create_graph, accumulate;
+  if (!PyArg_ParseTuple(args, "O!O!ppOp", &PyTuple_Type, &roots_arg, &PyTuple_Type, &grads_arg,
+                        &keep, &create_graph, &inputs_arg, &accumulate))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    check(PyTuple_GET_SIZE(roots_arg) == PyTuple_GET_SIZE(grads_arg), "got ",
+          PyTuple_GET_SIZE(roots_arg), " tensors and ", PyTuple_GET_SIZE(grads_arg),
+          " gradients");
+    std::vector<Place> roots = places(roots_arg), inputs;
+    bool has_inputs = inputs_arg != Py_None;
+    if (has_inputs) {
+      if (!PyTuple_Check(inputs_arg)) fail_as(PyExc_TypeError, "inputs must be a tuple");
+      inputs = places(inputs_arg);
+      for (Place& p : inputs)
+        if (!p.edge().node) fail("One of the differentiated Tensors does not require grad");
+    }
+    std::vector<PyObject*> grads;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(grads_arg); i++)
+      grads.push_back(PyTuple_GET_ITEM(grads_arg, i));
+    std::vector<Var> results = differentiate(roots, grads.data(), keep, create_graph,
+                                             has_inputs ? &inputs : nullptr, accumulate);
+    PyObject* tuple = PyTuple_New(Py_ssize_t(results.size()));
+    for (size_t i = 0; tuple && i < results.size(); i++) {
+      PyObject* item = results[i] ? reinterpret_cast<PyObject*>(results[i].release())
+                                  : new_reference(Py_None);
+      PyTuple_SET_ITEM(tuple, Py_ssize_t(i), item);
+    }
+    return tuple;
+  });
+}
+
+PyObject* gradient_edge_api(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) fail_as(PyExc_TypeError, "get_gradient_edge needs a Tensor, got ",
+                               Py_TYPE(o)->tp_name);
+    Edge edge = gradient_edge(as_tensor(o));
+    check(edge.node, "It is not possible to get the gradient edge for a Tensor that does not "
+                     "require gradients");
+    return Py_BuildValue("(NI)", edge.node, edge.nr);
+  });
+}
+
+namespace {
+
+PyObject* set_grad_enabled(PyObject*, PyObject* on) {
+  bool before = modes.grad;
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  modes.grad = value;
+  return PyBool_FromLong(before);
+}
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.records()); }
+PyObject* grad_flag(PyObject*, PyObject*) { return PyBool_FromLong(modes.grad); }
+PyObject* set_inference(PyObject*, PyObject* on) {
+  bool before = modes.inference;
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  modes.inference = value;
+  return PyBool_FromLong(before);
+}
+PyObject* is_inference_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.inference); }
+PyObject* set_anomaly(PyObject*, PyObject* args) {
+  int mode, check_nan = 1;
+  if (!PyArg_ParseTuple(args, "p|p", &mode, &check_nan)) return nullptr;
+  modes.anomaly = mode;
+  modes.anomaly_check_nan = check_nan;
+  Py_RETURN_NONE;
+}
+PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly); }
+PyObject* is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly_check_nan); }
+
+// The pair in force is owned by the Python stack of the context manager.
+PyObject* set_saved_hooks(PyObject*, PyObject* args) {
+  PyObject *pack, *unpack;
+  if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return nullptr;
+  saved_hooks.pack = pack == Py_None ? nullptr : pack;
+  saved_hooks.unpack = unpack == Py_None ? nullptr : unpack;
+  Py_RETURN_NONE;
+}
+
+PyObject* increment_version(PyObject*, PyObject* o) {
+  if (!is_tensor(o)) {
+    PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, got %s",
+                 Py_TYPE(o)->tp_name);
+    return nullptr;
+  }
+  Storage* s = as_tensor(o)->storage;
+  if (!s->inference) {
+    s->version++;
+    s->writer.note();
+    s->writer_op = "increment_version";
+  }
+  Py_RETURN_NONE;
+}
+
+}  // namespace
+
+PyMethodDef autograd_functions[] = {
+    {"_run_backward", run_backward_api, METH_VARARGS, nullptr},
+    {"_gradient_edge", gradient_edge_api, METH_O, nullptr},
+    {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded."},
+    {"_grad_flag", grad_flag, METH_NOARGS, nullptr},
+    {"_set_inference", set_inference, METH_O, nullptr},
+    {"is_inference_mode_enabled", is_inference_enabled, METH_NOARGS,
+     "Whether inference_mode is on."},
+    {"_set_anomaly", set_anomaly, METH_VARARGS, nullptr},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS,
+     "Whether anomaly mode looks for NaN."},
+    {"_set_saved_hooks", set_saved_hooks, METH_VARARGS, nullptr},
+    {"_increment_version", increment_version, METH_O, nullptr},
+    {"_collector_callback",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(collector_callback)), METH_FASTCALL,
+     nullptr},
+    {}};
+
+}  // namespace rl

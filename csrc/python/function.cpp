@@ -1,0 +1,429 @@
+// Custom autograd Functions: ctx is the node itself, an object of a Python class that the
+// Function's metaclass makes.
+#include "autograd/engine.h"
+#include "autograd/hooks.h"
+#include "autograd/inplace.h"
+#include "ops/functions.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+int node_traverse(PyObject* o, visitproc visit, void* arg);
+int node_clear(PyObject* o);
+void node_dealloc(PyObject* o);
+
+namespace {
+
+struct FunctionNode : Node {
+  PyObject* to_save;             // tuple given to save_for_backward
+  PyObject* saved_for_forward;
+  PyObject* non_differentiable;  // tuple
+  PyObject* dirty;               // tuple
+  PyObject* needs_input_grad;    // tuple of bools
+  std::vector<SavedTensor>* saved;
+  std::vector<bool>* is_tensor_argument;
+  bool materialize;
+};
+
+FunctionNode* as_function(Node* node) { return static_cast<FunctionNode*>(node); }
+FunctionNode* as_function(PyObject* o) { return as_function(reinterpret_cast<Node*>(o)); }
+
+struct Held {
+  PyObject* p;
+  explicit Held(PyObject* owned) : p(owned) {
+    if (!p) throw PythonError{};
+  }
+  ~Held() { Py_XDECREF(p); }
+  Held(const Held&) = delete;
+};
+
+PyObject* grads_tuple(FunctionNode* self, Pass& pass) {
+  for (uint32_t i = 0; i < self->output_count; i++)
+    if (!pass.grads[i] && self->materialize && is_differentiable(self->meta(i).dtype))
+      pass.grads[i] = ops::zeros(self->meta(i).sizes, self->meta(i).dtype);
+  return tuple_for_user(pass.grads, self->output_count);
+}
+
+void apply(Node* node, Pass& pass) {
+  FunctionNode* self = as_function(node);
+  PyObject* ctx = reinterpret_cast<PyObject*>(node);
+  Held arguments(grads_tuple(self, pass));
+  Held backward(PyObject_GetAttrString(ctx, "_run_backward"));
+  Held result(PyObject_CallObject(backward.p, arguments.p));
+  Held results(PyTuple_Check(result.p) ? new_reference(result.p)
+               : PyList_Check(result.p) ? PyList_AsTuple(result.p)
+                                        : PyTuple_Pack(1, result.p));
+  size_t expected = self->is_tensor_argument->size();
+  size_t got = size_t(PyTuple_GET_SIZE(results.p));
+  // Extra trailing Nones are forgiven, as in torch.
+  while (got > expected && PyTuple_GET_ITEM(results.p, Py_ssize_t(got) - 1) == Py_None) got--;
+  if (got != expected)
+    fail("function ", Py_TYPE(ctx)->tp_name,
+         " returned an incorrect number of gradients (expected ", expected, ", got ", got, ")");
+  int edge = 0;
+  for (size_t i = 0; i < expected; i++) {
+    PyObject* item = PyTuple_GET_ITEM(results.p, Py_ssize_t(i));
+    if (!(*self->is_tensor_argument)[i]) {
+      if (item != Py_None)
+        fail("function ", Py_TYPE(ctx)->tp_name, " returned a gradient different from None at "
+             "position ", i + 1, ", but the corresponding forward input was not a Variable");
+      continue;
+    }
+    if (item != Py_None) {
+      if (!is_tensor(item))
+        fail_as(PyExc_TypeError, "expected Variable or None (got ", Py_TYPE(item)->tp_name, ")");
+      pass.results[edge] = Var(as_tensor(item));
+    }
+    edge++;
+  }
+  if (!pass.create_graph)
+    for (int i = 0; i < edge; i++)
+      if (pass.results[i] && requires_grad(pass.results[i].get()))
+        pass.results[i] = alias(pass.results[i].get());
+}
+
+void each_saved(Node* node, SavedVisitor& visitor) {
+  if (auto* saved = as_function(node)->saved)
+    for (SavedTensor& s : *saved) visitor.visit(s, "tensors");
+}
+
+int traverse(Node* node, visitproc visit, void* arg) {
+  FunctionNode* self = as_function(node);
+  Py_VISIT(self->to_save);
+  Py_VISIT(self->saved_for_forward);
+  Py_VISIT(self->non_differentiable);
+  Py_VISIT(self->dirty);
+  Py_VISIT(self->needs_input_grad);
+  return 0;
+}
+
+void clear(Node* node) {
+  FunctionNode* self = as_function(node);
+  Py_CLEAR(self->to_save);
+  Py_CLEAR(self->saved_for_forward);
+  Py_CLEAR(self->non_differentiable);
+  Py_CLEAR(self->dirty);
+  Py_CLEAR(self->needs_input_grad);
+}
+
+void destroy(Node* node) {
+  FunctionNode* self = as_function(node);
+  delete std::exchange(self->saved, nullptr);
+  delete std::exchange(self->is_tensor_argument, nullptr);
+}
+
+const NodeClass function_class = {.name = "Function",
+                                  .apply = apply,
+                                  .each_saved = each_saved,
+                                  .destroy = destroy,
+                                  .traverse = traverse,
+                                  .clear = clear};
+
+PyTypeObject FunctionNodeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+PyObject* function_node_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* o = type->tp_alloc(type, 0);
+  if (!o) return nullptr;
+  FunctionNode* self = as_function(o);
+  init_node(self, &function_class, 0, 1);
+  self->pool = 255;
+  self->leads_to_python = true;
+  self->materialize = true;
+  self->is_tensor_argument = new std::vector<bool>;
+  return o;
+}
+
+// ---- ctx
+
+PyObject* tuple_member(PyObject* value) { return new_reference(value ? value : Py_None); }
+
+PyObject* save_for_backward(PyObject* o, PyObject* args) {
+  Py_INCREF(args);
+  Py_XSETREF(as_function(o)->to_save, args);
+  Py_RETURN_NONE;
+}
+PyObject* save_for_forward(PyObject* o, PyObject* args) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+    PyObject* item = PyTuple_GET_ITEM(args, i);
+    if (item != Py_None && !is_tensor(item)) {
+      PyErr_SetString(PyExc_TypeError,
+                      "save_for_forward expects all arguments to be tensors; you should save "
+                      "non-tensors as attributes on ctx.");
+      return nullptr;
+    }
+  }
+  Py_INCREF(args);
+  Py_XSETREF(as_function(o)->saved_for_forward, args);
+  Py_RETURN_NONE;
+}
+PyObject* mark_dirty(PyObject* o, PyObject* args) {
+  Py_INCREF(args);
+  Py_XSETREF(as_function(o)->dirty, args);
+  Py_RETURN_NONE;
+}
+PyObject* mark_non_differentiable(PyObject* o, PyObject* args) {
+  Py_INCREF(args);
+  Py_XSETREF(as_function(o)->non_differentiable, args);
+  Py_RETURN_NONE;
+}
+PyObject* set_materialize_grads(PyObject* o, PyObject* args) {
+  int value = 1;
+  if (!PyArg_ParseTuple(args, "|p", &value)) return nullptr;
+  as_function(o)->materialize = value;
+  Py_RETURN_NONE;
+}
+
+PyObject* saved_tensors(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    FunctionNode* self = as_function(o);
+    if (!self->saved) {
+      if (self->to_save) return new_reference(self->to_save);  // inside forward
+      return PyTuple_New(0);
+    }
+    PyObject* tuple = PyTuple_New(Py_ssize_t(self->saved->size()));
+    for (size_t i = 0; tuple && i < self->saved->size(); i++) {
+      Var v;
+      try {
+        v = (*self->saved)[i].unpack(self);
+      } catch (...) {
+        Py_DECREF(tuple);
+        throw;
+      }
+      PyTuple_SET_ITEM(tuple, Py_ssize_t(i),
+                       v ? reinterpret_cast<PyObject*>(v.release()) : new_reference(Py_None));
+    }
+    return tuple;
+  });
+}
+PyObject* get_needs(PyObject* o, void*) { return tuple_member(as_function(o)->needs_input_grad); }
+PyObject* get_materialize(PyObject* o, void*) {
+  return PyBool_FromLong(as_function(o)->materialize);
+}
+PyObject* get_to_save(PyObject* o, void*) { return tuple_member(as_function(o)->to_save); }
+PyObject* get_forward(PyObject* o, void*) { return tuple_member(as_function(o)->saved_for_forward); }
+PyObject* get_dirty(PyObject* o, void*) { return tuple_member(as_function(o)->dirty); }
+PyObject* get_non_differentiable(PyObject* o, void*) {
+  return tuple_member(as_function(o)->non_differentiable);
+}
+
+PyMethodDef ctx_methods[] = {
+    {"save_for_backward", save_for_backward, METH_VARARGS,
+     "save_for_backward(*tensors): keeps tensors for backward, checked for in-place changes."},
+    {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},
+    {"mark_dirty", mark_dirty, METH_VARARGS, "Says which inputs forward changed in place."},
+    {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS,
+     "Says which outputs have no gradient."},
+    {"set_materialize_grads", set_materialize_grads, METH_VARARGS,
+     "Whether missing gradients arrive as zeros (True) or None."},
+    {}};
+PyGetSetDef ctx_getset[] = {
+    {"saved_tensors", saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
+    {"needs_input_grad", get_needs, nullptr, "A bool per argument of forward.", nullptr},
+    {"materialize_grads", get_materialize, nullptr, nullptr, nullptr},
+    {"to_save", get_to_save, nullptr, nullptr, nullptr},
+    {"saved_for_forward", get_forward, nullptr, nullptr, nullptr},
+    {"dirty_tensors", get_dirty, nullptr, nullptr, nullptr},
+    {"non_differentiable", get_non_differentiable, nullptr, nullptr, nullptr},
+    {}};
+
+bool in_tuple(PyObject* tuple, PyObject* item) {
+  if (!tuple) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
+    if (PyTuple_GET_ITEM(tuple, i) == item) return true;
+  return false;
+}
+
+class Application {
+ public:
+  Application(PyObject* cls, PyObject* const* args, Py_ssize_t count)
+      : cls_(cls), args_(args), count_(count) {}
+
+  PyObject* run() {
+    Held backward_class(PyObject_GetAttrString(cls_, "_backward_cls"));
+    Held ctx(PyObject_CallNoArgs(backward_class.p));
+    if (!PyObject_TypeCheck(ctx.p, &FunctionNodeType))
+      fail_as(PyExc_TypeError, "_backward_cls must derive from BackwardCFunction");
+    self_ = as_function(ctx.p);
+    read_arguments();
+    Held output(call_forward(ctx.p));
+    bool single = !PyTuple_Check(output.p);
+    Held outputs(single ? PyTuple_Pack(1, output.p) : new_reference(output.p));
+    PyObject* result = wrap(outputs.p);
+    if (single) {
+      PyObject* one = new_reference(PyTuple_GET_ITEM(result, 0));
+      Py_DECREF(result);
+      return one;
+    }
+    return result;
+  }
+
+ private:
+  void read_arguments() {
+    Held needs(PyTuple_New(count_));
+    int tensors = 0;
+    for (Py_ssize_t i = 0; i < count_; i++) {
+      bool tensor = is_tensor(args_[i]);
+      bool need = tensor && modes.records() && requires_grad(as_tensor(args_[i]));
+      self_->is_tensor_argument->push_back(tensor);
+      tensors += tensor;
+      records_ |= need;
+      PyTuple_SET_ITEM(needs.p, i, new_reference(need ? Py_True : Py_False));
+    }
+    self_->needs_input_grad = std::exchange(needs.p, nullptr);
+    if (tensors > 3) self_->edges = new Edge[size_t(tensors)];
+    self_->edge_count = uint32_t(tensors);
+    int edge = 0;
+    if (records_)
+      for (Py_ssize_t i = 0; i < count_; i++)
+        if (is_tensor(args_[i])) set_edge(self_, edge++, as_tensor(args_[i]));
+  }
+
+  PyObject* call_forward(PyObject* ctx) {
+    GradMode off(false);
+    Held separate(PyObject_GetAttrString(cls_, "_has_setup_context"));
+    Held forward(PyObject_GetAttrString(cls_, "forward"));
+    if (PyObject_IsTrue(separate.p)) {
+      PyObject* output = PyObject_Vectorcall(forward.p, args_, size_t(count_), nullptr);
+      if (!output) throw PythonError{};
+      Held inputs(PyTuple_New(count_));
+      for (Py_ssize_t i = 0; i < count_; i++)
+        PyTuple_SET_ITEM(inputs.p, i, new_reference(args_[i]));
+      PyObject* done = PyObject_CallMethod(cls_, "setup_context", "OOO", ctx, inputs.p, output);
+      if (!done) {
+        Py_DECREF(output);
+        throw PythonError{};
+      }
+      Py_DECREF(done);
+      return output;
+    }
+    std::vector<PyObject*> all{ctx};
+    all.insert(all.end(), args_, args_ + count_);
+    PyObject* output = PyObject_Vectorcall(forward.p, all.data(), all.size(), nullptr);
+    if (!output) throw PythonError{};
+    return output;
+  }
+
+  bool is_input(PyObject* o) const {
+    for (Py_ssize_t i = 0; i < count_; i++)
+      if (args_[i] == o) return true;
+    return false;
+  }
+
+  // Gives the outputs their history; returns the tuple that the caller sees.
+  PyObject* wrap(PyObject* outputs) {
+    Py_ssize_t n = PyTuple_GET_SIZE(outputs);
+    check_dirty(outputs);
+    self_->output_count = uint32_t(n ? n : 1);
+    if (n > 1) self_->more_outputs = new TensorMeta[size_t(n) - 1];
+    Held result(PyTuple_New(n));
+    for (Py_ssize_t i = 0; i < n; i++) {
+      PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      PyTuple_SET_ITEM(result.p, i, is_tensor(o) ? wrap_one(o, i) : new_reference(o));
+    }
+    if (records_) save(outputs, result.p);
+    return std::exchange(result.p, nullptr);
+  }
+
+  void check_dirty(PyObject* outputs) {
+    if (!self_->dirty) return;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++)
+      if (!in_tuple(outputs, PyTuple_GET_ITEM(self_->dirty, i)))
+        fail("Some elements marked as dirty during the forward method were not returned as output. "
+             "The inputs that are modified inplace must all be outputs of the Function.");
+  }
+
+  PyObject* wrap_one(PyObject* o, Py_ssize_t i) {
+    Tensor* t = as_tensor(o);
+    bool dirty = in_tuple(self_->dirty, o);
+    bool plain = in_tuple(self_->non_differentiable, o) || !is_differentiable(t->dtype);
+    if (dirty && records_) check_inplace(t, Py_TYPE(self_)->tp_name);
+    if (!records_ || plain) {
+      set_output_meta(self_, int(i), t);
+      if (is_input(o) && !dirty) return reinterpret_cast<PyObject*>(alias(t).release());
+      if (plain && !is_input(o) && requires_grad(t))
+        return reinterpret_cast<PyObject*>(alias(t).release());
+      return new_reference(o);
+    }
+    if (dirty) {
+      set_output_meta(self_, int(i), t);
+      rebase_history(t, {self_, uint32_t(i)});
+      return new_reference(o);
+    }
+    Var out;
+    if (is_input(o)) {
+      out = alias(t);
+      set_view(out.get(), t, Creation::CustomFunction);
+    } else if (t->grad_fn || t->requires_grad || (t->extra && t->extra->base)) {
+      // Computed inside with gradients on, or a view of something: only the data counts.
+      out = alias(t);
+      if (t->extra && t->extra->base) set_view(out.get(), t, Creation::CustomFunction);
+    } else {
+      out = Var(t);
+    }
+    set_history(out.get(), self_, int(i));
+    if (is_view(out.get())) out->extra->view_version = out->storage->version;
+    return reinterpret_cast<PyObject*>(out.release());
+  }
+
+  void save(PyObject* outputs, PyObject* wrapped) {
+    PyObject* list = self_->to_save;
+    if (!list) return;
+    self_->saved = new std::vector<SavedTensor>(size_t(PyTuple_GET_SIZE(list)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++) {
+      PyObject* o = PyTuple_GET_ITEM(list, i);
+      if (o == Py_None) continue;
+      if (!is_tensor(o))
+        fail_as(PyExc_TypeError, "save_for_backward can only save variables, but argument ", i,
+                " is of type ", Py_TYPE(o)->tp_name);
+      SavedTensor& saved = (*self_->saved)[size_t(i)];
+      Py_ssize_t output = -1;
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++)
+        if (PyTuple_GET_ITEM(outputs, k) == o) output = k;
+      bool is_output = output >= 0 && as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_;
+      if (is_output)
+        saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)));
+      else
+        saved.save_input(as_tensor(o));
+    }
+    Py_CLEAR(self_->to_save);
+  }
+
+  PyObject* cls_;
+  PyObject* const* args_;
+  Py_ssize_t count_;
+  FunctionNode* self_ = nullptr;
+  bool records_ = false;
+};
+
+}  // namespace
+
+bool is_function(const Node* node) { return node->cls == &function_class; }
+
+// _function_apply(cls, *args)
+PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    if (count < 1) fail_as(PyExc_TypeError, "_function_apply needs a class");
+    return Application(args[0], args + 1, count - 1).run();
+  });
+}
+
+int add_function_type(PyObject* module) {
+  PyTypeObject& T = FunctionNodeType;
+  T.tp_name = "rushlight.autograd.function.BackwardCFunctionBase";
+  T.tp_basicsize = sizeof(FunctionNode);
+  T.tp_base = &NodeType;
+  T.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  T.tp_doc = "The context of a custom Function: a node that Python code implements.";
+  T.tp_new = function_node_new;
+  T.tp_dealloc = node_dealloc;
+  T.tp_traverse = node_traverse;
+  T.tp_clear = node_clear;
+  T.tp_methods = ctx_methods;
+  T.tp_getset = ctx_getset;
+  if (PyType_Ready(&T) < 0) return -1;
+  Py_INCREF(&T);
+  return PyModule_AddObject(module, "_FunctionBase", reinterpret_cast<PyObject*>(&T));
+}
+
+}  // namespace rl

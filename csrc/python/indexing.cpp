@@ -1,0 +1,257 @@
+// x[...] and x[...] = value: ints, slices, None, Ellipsis, masks, index tensors, mixed.
+#include "autograd/inplace.h"
+#include "ops/functions.h"
+#include "python/arguments.h"
+#include "python/interop.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+// A key taken apart: the view that ints, slices and None make, and the index tensors on it.
+struct Selection {
+  Var view;
+  Vars indices;  // per dimension of the view; empty Vars where there is none
+  bool advanced = false;
+  bool moved = false;  // something other than the whole tensor was taken
+};
+
+bool is_index_list(PyObject* o) {
+  return PyList_Check(o) || PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array__");
+}
+
+// Dimensions of the tensor that one part of the key consumes.
+int consumed(PyObject* part) {
+  if (part == Py_None || part == Py_Ellipsis || PyBool_Check(part)) return 0;
+  if (is_tensor(part) && as_tensor(part)->dtype == DType::Bool) return as_tensor(part)->dim();
+  return 1;
+}
+
+int64_t slice_bound(PyObject* o, int64_t otherwise) {
+  if (o == Py_None) return otherwise;
+  PyObject* index = PyNumber_Index(o);
+  if (!index) throw PythonError{};
+  int overflow;
+  long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
+  return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN / 2) : v;
+}
+
+class Reader {
+ public:
+  Reader(Tensor* t, PyObject* key) : whole_(t) {
+    result_.view = Var(t);
+    PyObject* parts = PyTuple_Check(key) ? key : nullptr;
+    std::vector<PyObject*> items;
+    if (parts)
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++)
+        items.push_back(PyTuple_GET_ITEM(parts, i));
+    else
+      items.push_back(key);
+    // Lists and arrays become tensors first, so that their dtype is known.
+    for (PyObject*& item : items)
+      if (!is_tensor(item) && !PyLong_Check(item) && !PySlice_Check(item) && item != Py_None &&
+          item != Py_Ellipsis && (PyTuple_Check(item) || is_index_list(item))) {
+        made_.push_back(tensor_from_python(item, std::nullopt));
+        Var& v = made_.back();
+        if (v.numel() == 0 && is_floating(v.dtype())) v = ops::to(v, DType::I64);
+        item = v.object();
+      }
+    int used = 0, ellipses = 0;
+    for (PyObject* item : items) {
+      used += consumed(item);
+      ellipses += item == Py_Ellipsis;
+    }
+    if (ellipses > 1)
+      fail_as(PyExc_IndexError, "an index can only have a single ellipsis ('...')");
+    if (used > t->dim()) fail_as(PyExc_IndexError, "too many indices for tensor of dimension ", t->dim());
+    for (PyObject* item : items) take(item, t->dim() - used);
+  }
+
+  Selection finish() {
+    if (result_.advanced) result_.indices.resize(size_t(result_.view.dim()));
+    return std::move(result_);
+  }
+
+ private:
+  void take(PyObject* item, int skipped) {
+    Var& x = result_.view;
+    if (item == Py_Ellipsis) {
+      dim_ += skipped;
+    } else if (item == Py_None) {
+      x = ops::unsqueeze(x, dim_++);
+      result_.moved = true;
+    } else if (PyBool_Check(item)) {
+      x = ops::unsqueeze(x, dim_);
+      Var chosen = item == Py_True ? ops::zeros({1}, DType::I64) : empty({0}, DType::I64);
+      put(chosen);
+    } else if (PySlice_Check(item)) {
+      take_slice(item);
+    } else if (is_tensor(item)) {
+      take_tensor(as_tensor(item));
+    } else if (PyIndex_Check(item)) {
+      select(item);
+    } else {
+      fail_as(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or "
+                                "byte Variables are valid indices (got ", Py_TYPE(item)->tp_name,
+              ")");
+    }
+  }
+
+  void select(PyObject* item) {
+    PyObject* index = PyNumber_Index(item);
+    if (!index) throw PythonError{};
+    int overflow;
+    int64_t i = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+    select_at(overflow ? INT64_MAX : i);
+  }
+  void select_at(int64_t i) {
+    Var& x = result_.view;
+    if (x.dim() == 0)
+      fail_as(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
+                                "convert a 0-dim tensor to a number");
+    int64_t n = x.sizes()[dim_];
+    if (i < -n || i >= n)
+      fail_as(PyExc_IndexError, "index ", i, " is out of bounds for dimension ", dim_,
+              " with size ", n);
+    x = ops::select(x, dim_, i);
+    result_.moved = true;
+  }
+
+  void take_slice(PyObject* item) {
+    auto* s = reinterpret_cast<PySliceObject*>(item);
+    int64_t step = slice_bound(s->step, 1);
+    if (step <= 0) fail_as(PyExc_ValueError, "step must be greater than zero");
+    if (result_.view.dim() == 0)
+      fail_as(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+    int64_t start = slice_bound(s->start, 0), end = slice_bound(s->stop, INT64_MAX);
+    int64_t n = result_.view.sizes()[dim_];
+    if (start != 0 || end < n || step != 1) {
+      result_.view = ops::slice(result_.view, dim_, start, end, step);
+      result_.moved = true;
+    }
+    dim_++;
+  }
+
+  void put(const Var& index) {
+    result_.advanced = true;
+    if (result_.indices.size() <= size_t(dim_)) result_.indices.resize(size_t(dim_) + 1);
+    result_.indices[size_t(dim_)] = index;
+    dim_++;
+  }
+
+  void take_tensor(Tensor* t) {
+    if (t->dtype == DType::Bool || t->dtype == DType::U8) {
+      if (t->dim() == 0) {
+        bool yes = *t->data<uint8_t>() != 0;
+        result_.view = ops::unsqueeze(result_.view, dim_);
+        put(yes ? ops::zeros({1}, DType::I64) : empty({0}, DType::I64));
+        return;
+      }
+      for (int i = 0; i < t->dim(); i++)
+        if (t->sizes[i] != result_.view.sizes()[dim_ + i])
+          fail_as(PyExc_IndexError, "The shape of the mask ", t->sizes, " at index ", i,
+                  " does not match the shape of the indexed tensor ", whole_->sizes, " at index ",
+                  dim_ + i);
+      GradMode off(false);
+      Var places = ops::nonzero(Var(t));
+      for (int i = 0; i < t->dim(); i++) put(ops::contiguous(ops::select(places, 1, i)));
+      return;
+    }
+    if (!is_integral(t->dtype))
+      fail_as(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors, "
+                                "got ", name(t->dtype));
+    GradMode off(false);
+    Var index = ops::to(Var(t), DType::I64);
+    if (t->dim() == 0) {
+      GradMode on(records_);
+      select_at(*index->data<int64_t>());
+      return;
+    }
+    put(index);
+  }
+
+  Tensor* whole_;
+  bool records_ = modes.grad;
+  Selection result_;
+  Vars made_;
+  int dim_ = 0;
+};
+
+// Leading dimensions of 1 that the target lacks are dropped, as in NumPy.
+Var fit_value(Var value, int wanted) {
+  if (value.dim() <= wanted) return value;
+  int extra = value.dim() - wanted;
+  for (int i = 0; i < extra; i++)
+    if (value.sizes()[i] != 1) return value;
+  Ints sizes(value.sizes().data() + extra, wanted);
+  return ops::reshape(value, sizes);
+}
+
+Var as_value(PyObject* o, DType dtype) {
+  if (is_tensor(o)) return Var(as_tensor(o));
+  if (PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) {
+    Var v = wrap_number(o);
+    if (is_complex(v.dtype()) && !is_complex(dtype))
+      fail("value cannot be converted to type ", name(dtype), " without losing its imaginary part");
+    return v;
+  }
+  return tensor_from_python(o, std::nullopt);
+}
+
+}  // namespace
+
+PyObject* get_item(PyObject* self, PyObject* key) {
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(self);
+    if (PyLong_CheckExact(key) && t->dim() > 0) {
+      int overflow;
+      int64_t i = PyLong_AsLongLongAndOverflow(key, &overflow), n = t->sizes[0];
+      if (!overflow && i >= -n && i < n)
+        return reinterpret_cast<PyObject*>(ops::select(Var(t), 0, i).release());
+    }
+    Selection s = Reader(t, key).finish();
+    if (s.advanced)
+      return reinterpret_cast<PyObject*>(ops::index(s.view, s.indices).release());
+    if (!s.moved) s.view = ops::alias_view(s.view);
+    return reinterpret_cast<PyObject*>(s.view.release());
+  });
+}
+
+int set_item(PyObject* self, PyObject* key, PyObject* value) {
+  return guarded_int([&] {
+    if (!value) fail_as(PyExc_TypeError, "Tensor does not support deleting items");
+    Tensor* t = as_tensor(self);
+    Var source = as_value(value, t->dtype);
+    check_inplace(t, "setitem");
+    Selection s = Reader(t, key).finish();
+    if (!s.advanced) {
+      ops::copy_(s.view, fit_value(source, s.view.dim()));
+      return 0;
+    }
+    ops::index_put_(s.view, s.indices, source);
+    return 0;
+  });
+}
+
+namespace ops {
+
+void index_put_(const Var& x, const Vars& indices, const Var& values) {
+  check_inplace(x.get(), "index_put_");
+  check_writable(x.get());
+  Var source = values.dtype() == x.dtype() ? values : ops::to(values, x.dtype());
+  Var history;
+  if (modes.records() && (requires_grad(x.get()) || requires_grad(source.get())))
+    history = index_put(x, indices, source, false);
+  GradMode off(false);
+  if (source->storage == x->storage) source = clone(source);
+  prepare_write(x.get(), "index_put_");
+  index_put_into(x.get(), indices, source.get(), false);
+  if (history && history->grad_fn) rebase_history(x.get(), {history->grad_fn, 0});
+}
+
+}  // namespace ops
+}  // namespace rl

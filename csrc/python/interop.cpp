@@ -1,0 +1,509 @@
+#include "python/interop.h"
+
+#include <cstring>
+
+#include "autograd/node.h"
+#include "ops/functions.h"
+#include "python/arguments.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+// ---- buffers
+
+struct Format {
+  const char* code;
+  DType dtype;
+};
+constexpr Format kFormats[] = {{"?", DType::Bool}, {"B", DType::U8},   {"b", DType::I8},
+                               {"h", DType::I16},  {"i", DType::I32},  {"q", DType::I64},
+                               {"l", DType::I64},  {"e", DType::F16},  {"f", DType::F32},
+                               {"d", DType::F64},  {"Zf", DType::C64}, {"Zd", DType::C128}};
+
+const char* format_of(DType d) {
+  for (const Format& f : kFormats)
+    if (f.dtype == d) return f.code;
+  return nullptr;
+}
+
+// The dtype of a buffer, or -1.
+int dtype_of_buffer(const Py_buffer& b) {
+  const char* code = b.format ? b.format : "B";
+  if (*code == '@' || *code == '=' || *code == '<') code++;
+  for (const Format& f : kFormats)
+    if (std::strcmp(f.code, code) == 0 && itemsize(f.dtype) == b.itemsize) return int(f.dtype);
+  return -1;
+}
+
+int get_buffer(PyObject* o, Py_buffer* view, int flags) {
+  Tensor* t = as_tensor(o);
+  const char* format = format_of(t->dtype);
+  if (!format || requires_grad(t)) {
+    PyErr_Format(PyExc_BufferError, requires_grad(t)
+                     ? "a tensor that requires grad does not export its memory; use detach()"
+                     : "a %s tensor does not export its memory", name(t->dtype));
+    return -1;
+  }
+  if (!t->contiguous && !(flags & PyBUF_STRIDES)) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous");
+    return -1;
+  }
+  return guarded_int([&] {
+    own_memory(t->storage);
+    t->storage->exported = true;
+    int n = t->dim();
+    auto* shape = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * size_t(2 * n + 2)));
+    if (!shape) throw std::bad_alloc();
+    for (int i = 0; i < n; i++) {
+      shape[i] = t->sizes[i];
+      shape[n + i] = t->strides[i] * itemsize(t->dtype);
+    }
+    // The storage stays alive even when the tensor is given another one.
+    view->internal = new std::pair<Storage*, Py_ssize_t*>(retain(t->storage), shape);
+    view->buf = t->data();
+    view->obj = new_reference(o);
+    view->len = t->numel * itemsize(t->dtype);
+    view->itemsize = itemsize(t->dtype);
+    view->readonly = 0;
+    view->ndim = n;
+    view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
+    view->shape = flags & PyBUF_ND ? shape : nullptr;
+    view->strides = flags & PyBUF_STRIDES ? shape + n : nullptr;
+    view->suboffsets = nullptr;
+    return 0;
+  });
+}
+
+void release_buffer(PyObject*, Py_buffer* view) {
+  auto* held = static_cast<std::pair<Storage*, Py_ssize_t*>*>(view->internal);
+  release(held->first);
+  PyMem_Free(held->second);
+  delete held;
+}
+
+PyObject* buffer_owner(Py_buffer* b) {
+  PyObject* capsule = PyCapsule_New(b, "buffer", [](PyObject* c) {
+    auto* held = static_cast<Py_buffer*>(PyCapsule_GetPointer(c, "buffer"));
+    PyBuffer_Release(held);
+    delete held;
+  });
+  if (!capsule) throw PythonError{};
+  return capsule;
+}
+
+// A tensor on the memory of a buffer.
+Var share_buffer(PyObject* o) {
+  auto* b = new Py_buffer;
+  if (PyObject_GetBuffer(o, b, PyBUF_FULL_RO) < 0) {
+    delete b;
+    throw PythonError{};
+  }
+  PyObject* owner = buffer_owner(b);
+  auto refuse = [&](auto... parts) {
+    Py_DECREF(owner);
+    fail_as(PyExc_TypeError, parts...);
+  };
+  int d = dtype_of_buffer(*b);
+  if (d < 0)
+    refuse("can't convert an array of format '", b->format ? b->format : "?",
+           "' to a tensor. The supported types are: float64, float32, float16, complex64, "
+           "complex128, int64, int32, int16, int8, uint8, and bool.");
+  DType dtype = DType(d);
+  int64_t size = itemsize(dtype);
+  Ints sizes(b->ndim), strides(b->ndim);
+  int64_t reach = 0;
+  for (int i = 0; i < b->ndim; i++) {
+    sizes[i] = b->shape[i];
+    int64_t step = b->strides[i];
+    if (step < 0) {
+      Py_DECREF(owner);
+      fail_as(PyExc_ValueError,
+              "At least one stride in the given numpy array is negative, and tensors with negative "
+              "strides are not currently supported. (You can probably work around this by making a "
+              "copy of your array with array.copy().)");
+    }
+    if (step % size) {
+      Py_DECREF(owner);
+      fail_as(PyExc_ValueError, "given numpy array strides not a multiple of the element byte size. "
+                                "Copy the numpy array to reallocate the memory.");
+    }
+    strides[i] = step / size;
+    if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
+  }
+  Storage* storage = foreign_storage(b->buf, (reach + 1) * size, owner);
+  return wrap_storage(storage, sizes, strides, 0, dtype);
+}
+
+// ---- nested sequences
+
+// What the elements of some Python data need: bool, int, float or complex.
+enum class Rank { None = -1, Bool, Int, Float, Complex };
+
+bool is_nested(PyObject* o) {
+  return PyList_Check(o) || PyTuple_Check(o) ||
+         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
+}
+
+class Nested {
+ public:
+  explicit Nested(PyObject* data) {
+    measure(data);
+    scan(data, 0);
+  }
+  Ints sizes;
+  Rank rank = Rank::None;
+  DType tensor_type = DType::Bool;  // the strongest dtype among tensor elements
+  bool has_tensors = false;
+
+  template <class T, class F>
+  void write(PyObject* o, int depth, T*& out, const F& convert) {
+    if (depth == sizes.size()) {
+      *out++ = convert(o);
+      return;
+    }
+    PyObject* fast = PySequence_Fast(o, "expected a sequence");
+    if (!fast) throw PythonError{};
+    try {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); i++)
+        write(PySequence_Fast_GET_ITEM(fast, i), depth + 1, out, convert);
+    } catch (...) {
+      Py_DECREF(fast);
+      throw;
+    }
+    Py_DECREF(fast);
+  }
+
+ private:
+  void measure(PyObject* o) {
+    while (is_nested(o) && !PyObject_CheckBuffer(o)) {
+      if (sizes.size() >= 64) fail_as(PyExc_ValueError, "too many dimensions in nested sequences");
+      Py_ssize_t n = PySequence_Length(o);
+      if (n < 0) throw PythonError{};
+      sizes.push_back(n);
+      if (n == 0) break;
+      PyObject* first = PySequence_GetItem(o, 0);
+      if (!first) throw PythonError{};
+      Py_DECREF(first);  // the sequence keeps it
+      if (first == o) break;
+      o = first;
+    }
+    if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && sizes.size() > 0) add_array_shape(o);
+  }
+  void add_array_shape(PyObject* o) {
+    Py_buffer b;
+    if (PyObject_GetBuffer(o, &b, PyBUF_FULL_RO) < 0) throw PythonError{};
+    for (int i = 0; i < b.ndim; i++) sizes.push_back(b.shape[i]);
+    PyBuffer_Release(&b);
+  }
+
+  void scan(PyObject* o, int depth) {
+    if (depth < sizes.size()) {
+      if (!is_nested(o) && !PyObject_CheckBuffer(o))
+        fail_as(PyExc_TypeError, "expected a sequence at dim ", depth, ", got ",
+                Py_TYPE(o)->tp_name);
+      PyObject* fast = PySequence_Fast(o, "expected a sequence");
+      if (!fast) throw PythonError{};
+      Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+      try {
+        if (n != sizes[depth])
+          fail_as(PyExc_ValueError, "expected sequence of length ", sizes[depth], " at dim ", depth,
+                  " (got ", n, ")");
+        for (Py_ssize_t i = 0; i < n; i++) scan(PySequence_Fast_GET_ITEM(fast, i), depth + 1);
+      } catch (...) {
+        Py_DECREF(fast);
+        throw;
+      }
+      Py_DECREF(fast);
+      return;
+    }
+    rank = std::max(rank, rank_of(o));
+  }
+
+  Rank rank_of(PyObject* o) {
+    if (PyBool_Check(o)) return Rank::Bool;
+    if (PyLong_Check(o)) return Rank::Int;
+    if (PyFloat_Check(o)) return Rank::Float;
+    if (PyComplex_Check(o)) return Rank::Complex;
+    if (is_tensor(o)) {
+      Tensor* t = as_tensor(o);
+      if (t->numel != 1)
+        fail_as(PyExc_ValueError, "only one element tensors can be converted to Python scalars, got "
+                                  "shape ", t->sizes);
+      tensor_type = has_tensors ? promote(tensor_type, t->dtype) : t->dtype;
+      has_tensors = true;
+      return Rank(category(t->dtype));
+    }
+    if (is_nested(o))
+      fail_as(PyExc_ValueError, "the nested sequences do not form a rectangular array: found a ",
+              Py_TYPE(o)->tp_name, " where a number was expected");
+    if (PyIndex_Check(o)) return Rank::Int;
+    if (!PyUnicode_Check(o) && PyNumber_Check(o)) return Rank::Float;
+    fail_as(PyExc_TypeError, "new(): invalid data type '", Py_TYPE(o)->tp_name, "'");
+  }
+};
+
+double to_double(PyObject* o) {
+  double v = PyFloat_AsDouble(o);
+  if (v == -1 && PyErr_Occurred()) throw PythonError{};
+  return v;
+}
+int64_t to_int64(PyObject* o) {
+  PyObject* index = PyLong_Check(o) ? new_reference(o) : PyNumber_Long(o);
+  if (!index) throw PythonError{};
+  int overflow;
+  long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
+  if (overflow) fail("Overflow when unpacking long long: the integer does not fit int64");
+  if (v == -1 && PyErr_Occurred()) throw PythonError{};
+  return v;
+}
+c128 to_complex(PyObject* o) {
+  if (is_tensor(o)) {
+    PyObject* item = tensor_item(as_tensor(o));
+    if (!item) throw PythonError{};
+    Py_complex z = PyComplex_AsCComplex(item);
+    Py_DECREF(item);
+    return {z.real, z.imag};
+  }
+  Py_complex z = PyComplex_AsCComplex(o);
+  if (z.real == -1 && PyErr_Occurred()) throw PythonError{};
+  return {z.real, z.imag};
+}
+
+void check_range(const Var& wide, DType d) {
+  if (!is_integral(d) || d == DType::I64 || d == DType::Bool) return;
+  int64_t low = d == DType::U8 ? 0 : -(int64_t(1) << (8 * itemsize(d) - 1));
+  int64_t high = d == DType::U8 ? 255 : (int64_t(1) << (8 * itemsize(d) - 1)) - 1;
+  const int64_t* x = wide->data<int64_t>();
+  for (int64_t i = 0; i < wide.numel(); i++)
+    if (x[i] < low || x[i] > high)
+      fail("value cannot be converted to type ", name(d), " without overflow: ", x[i]);
+}
+
+Var from_nested(PyObject* data, std::optional<DType> dtype) {
+  Nested nested(data);
+  DType natural = nested.has_tensors && category(nested.tensor_type) >= int(nested.rank)
+                      ? nested.tensor_type
+                  : nested.rank == Rank::Bool    ? DType::Bool
+                  : nested.rank == Rank::Int     ? DType::I64
+                  : nested.rank == Rank::Complex ? complex_of(default_dtype())
+                                                 : default_dtype();
+  DType result = dtype.value_or(natural);
+  Var wide;
+  if (nested.rank == Rank::Complex) {
+    if (!is_complex(result))
+      fail_as(PyExc_TypeError, "can't convert complex numbers to ", name(result));
+    wide = empty(nested.sizes, DType::C128);
+    c128* out = wide->data<c128>();
+    nested.write(data, 0, out, to_complex);
+  } else if (nested.rank == Rank::Float || nested.rank == Rank::None) {
+    wide = empty(nested.sizes, DType::F64);
+    double* out = wide->data<double>();
+    nested.write(data, 0, out, to_double);
+  } else {
+    wide = empty(nested.sizes, DType::I64);
+    int64_t* out = wide->data<int64_t>();
+    nested.write(data, 0, out, to_int64);
+    check_range(wide, result);
+  }
+  GradMode off(false);
+  return ops::to(wide, result);
+}
+
+}  // namespace
+
+PyBufferProcs tensor_buffer = {get_buffer, release_buffer};
+
+Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
+  GradMode off(false);
+  if (is_tensor(data)) {
+    Var t(as_tensor(data));
+    return dtype && *dtype != t.dtype() ? ops::to(t, *dtype) : ops::clone(t);
+  }
+  if (PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data)) {
+    Var v = wrap_number(data);
+    DType natural = is_integral(v.dtype())  ? v.dtype()
+                    : is_complex(v.dtype()) ? complex_of(default_dtype())
+                                            : default_dtype();
+    DType result = dtype.value_or(natural);
+    if (is_complex(v.dtype()) && !is_complex(result))
+      fail_as(PyExc_TypeError, "can't convert a complex number to ", name(result));
+    if (v.dtype() == DType::I64) check_range(v, result);
+    v->wrapped_number = false;
+    return ops::to(v, result);
+  }
+  if (!PyList_Check(data) && !PyTuple_Check(data)) {
+    PyObject* array = nullptr;
+    if (PyObject_CheckBuffer(data)) {
+      array = new_reference(data);
+    } else if (PyObject_HasAttrString(data, "__array__")) {
+      array = PyObject_CallMethod(data, "__array__", nullptr);
+      if (!array) throw PythonError{};
+    }
+    if (array) {
+      Var shared;
+      try {
+        shared = share_buffer(array);
+      } catch (...) {
+        Py_DECREF(array);
+        throw;
+      }
+      Py_DECREF(array);
+      Var copy = ops::clone(shared);
+      return dtype ? ops::to(copy, *dtype) : copy;
+    }
+  }
+  return from_nested(data, dtype);
+}
+
+namespace {
+
+// ---- DLPack (the structs of its public ABI)
+
+struct DLDevice {
+  int32_t type;
+  int32_t id;
+};
+struct DLDataType {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  DLTensor tensor;
+  void* context;
+  void (*deleter)(DLManagedTensor*);
+};
+enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
+
+DLDataType dl_type(DType d) {
+  uint8_t code = d == DType::Bool      ? kBool
+                 : d == DType::U8      ? kUInt
+                 : d == DType::BF16    ? kBfloat
+                 : is_complex(d)       ? kComplex
+                 : is_floating(d)      ? kFloat
+                                       : kInt;
+  return {code, uint8_t(itemsize(d) * 8), 1};
+}
+
+struct Export {
+  DLManagedTensor managed;
+  Storage* storage;
+  Ints sizes, strides;
+};
+
+PyObject* to_dlpack(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) fail_as(PyExc_TypeError, "to_dlpack expects a Tensor");
+    Tensor* t = as_tensor(o);
+    if (requires_grad(t))
+      fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+    own_memory(t->storage);
+    t->storage->exported = true;
+    auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
+    e->managed.tensor = {t->data(), {1, 0}, t->dim(), dl_type(t->dtype), e->sizes.data(),
+                         e->strides.data(), 0};
+    e->managed.context = e;
+    e->managed.deleter = [](DLManagedTensor* m) {
+      PyGILState_STATE gil = PyGILState_Ensure();
+      auto* held = static_cast<Export*>(m->context);
+      release(held->storage);
+      delete held;
+      PyGILState_Release(gil);
+    };
+    PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* c) {
+      if (!PyCapsule_IsValid(c, "dltensor")) return;  // the consumer took it
+      auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "dltensor"));
+      m->deleter(m);
+    });
+    if (!capsule) {
+      e->managed.deleter(&e->managed);
+      throw PythonError{};
+    }
+    return capsule;
+  });
+}
+
+PyObject* from_dlpack(PyObject*, PyObject* capsule) {
+  return guarded([&]() -> PyObject* {
+    if (!PyCapsule_IsValid(capsule, "dltensor"))
+      fail_as(PyExc_RuntimeError, "from_dlpack received an invalid capsule. Note that DLTensor "
+                                  "capsules can be consumed only once.");
+    auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+    const DLTensor& d = m->tensor;
+    if (d.device.type != 1)
+      fail_as(PyExc_BufferError, "from_dlpack: only CPU memory can be imported");
+    int found = -1;
+    for (int i = 0; i < kDTypes; i++) {
+      DLDataType type = dl_type(DType(i));
+      if (type.code == d.dtype.code && type.bits == d.dtype.bits && d.dtype.lanes == 1) found = i;
+    }
+    if (found < 0)
+      fail_as(PyExc_BufferError, "from_dlpack: unsupported element type (code ",
+              int(d.dtype.code), ", ", int(d.dtype.bits), " bits)");
+    Ints sizes(d.shape, d.ndim);
+    Ints strides = d.strides ? Ints(d.strides, d.ndim) : contiguous_strides(sizes);
+    int64_t reach = 0;
+    for (int i = 0; i < d.ndim; i++) {
+      if (strides[i] < 0) fail_as(PyExc_BufferError, "from_dlpack: negative strides");
+      if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
+    }
+    PyObject* owner = PyCapsule_New(m, "used", [](PyObject* c) {
+      auto* held = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "used"));
+      if (held->deleter) held->deleter(held);
+    });
+    if (!owner) throw PythonError{};
+    PyCapsule_SetName(capsule, "used_dltensor");
+    char* data = static_cast<char*>(d.data) + d.byte_offset;
+    Storage* s = foreign_storage(data, (reach + 1) * itemsize(DType(found)), owner);
+    return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, DType(found)).release());
+  });
+}
+
+PyObject* make_tensor(PyObject*, PyObject* args) {
+  PyObject *data, *dtype, *device;
+  int wants_grad;
+  if (!PyArg_ParseTuple(args, "OOOp", &data, &dtype, &device, &wants_grad)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    static const Signature s("tensor(object data, *, dtype? dtype=None, device? device=None)");
+    std::optional<DType> d;
+    if (dtype != Py_None) d = dtype_argument(s, 1, dtype);
+    if (device != Py_None) device_argument(s, 2, device);
+    Var v = tensor_from_python(data, d);
+    if (wants_grad) {
+      check(is_differentiable(v.dtype()),
+            "Only Tensors of floating point and complex dtype can require gradients");
+      v->requires_grad = true;
+    }
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+
+PyObject* share(PyObject*, PyObject* o) {
+  return guarded(
+      [&]() -> PyObject* { return reinterpret_cast<PyObject*>(share_buffer(o).release()); });
+}
+
+}  // namespace
+
+PyMethodDef interop_functions[] = {
+    {"_tensor", make_tensor, METH_VARARGS, nullptr},
+    {"_share_buffer", share, METH_O, nullptr},
+    {"_to_dlpack", to_dlpack, METH_O, nullptr},
+    {"_from_dlpack", from_dlpack, METH_O, nullptr},
+    {}};
+
+}  // namespace rl

@@ -1,0 +1,151 @@
+// The extension module.
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/parallel.h"
+#include "ops/registry.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+#include "tensor/allocator.h"
+
+namespace rl {
+
+extern PyMethodDef autograd_functions[];
+extern PyMethodDef interop_functions[];
+int add_node_type(PyObject* module);
+int add_function_type(PyObject* module);
+PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
+
+namespace {
+
+PyObject* get_memory_stats(PyObject*, PyObject*) {
+  MemoryStats s = memory_stats();
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes",
+                       (long long)s.allocated_bytes, "peak_allocated_bytes",
+                       (long long)s.peak_allocated_bytes, "cached_bytes",
+                       (long long)s.cached_bytes, "live_blocks", (long long)s.live_blocks,
+                       "allocations", (long long)s.allocations, "system_allocations",
+                       (long long)s.system_allocations);
+}
+PyObject* reset_peak(PyObject*, PyObject*) {
+  reset_peak_memory_stats();
+  Py_RETURN_NONE;
+}
+PyObject* empty_cache(PyObject*, PyObject*) {
+  release_cached_blocks();
+  Py_RETURN_NONE;
+}
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(cpu::thread_count()); }
+PyObject* set_num_threads(PyObject*, PyObject* n) {
+  long count = PyLong_AsLong(n);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  if (count < 1) {
+    PyErr_Format(PyExc_RuntimeError, "set_num_threads expects a positive integer, got %ld", count);
+    return nullptr;
+  }
+  cpu::set_thread_count(int(count));
+  Py_RETURN_NONE;
+}
+PyObject* set_blas(PyObject*, PyObject* path) {
+  const char* text = PyUnicode_AsUTF8(path);
+  if (!text) return nullptr;
+  cpu::set_blas_path(text);
+  Py_RETURN_NONE;
+}
+PyObject* set_package_folder(PyObject*, PyObject* folder) {
+  if (!PyUnicode_Check(folder) || rl_set_package_folder(folder) < 0) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot register the package folder");
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+PyObject* get_default_dtype(PyObject*, PyObject*) {
+  return new_reference(dtype_object(default_dtype()));
+}
+PyObject* set_default(PyObject*, PyObject* d) {
+  return guarded([&]() -> PyObject* {
+    DType value = dtype_value(d);
+    if (!is_floating(value))
+      fail_as(PyExc_TypeError, "only floating-point types are supported as the default type, got ",
+              name(value));
+    set_default_dtype(value);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* promote_types(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO:promote_types", &a, &b)) return nullptr;
+  return guarded(
+      [&]() -> PyObject* { return new_reference(dtype_object(promote(dtype_value(a), dtype_value(b)))); });
+}
+PyObject* set_parameter_type(PyObject*, PyObject* type) {
+  if (!PyType_Check(type)) Py_RETURN_NONE;
+  Py_INCREF(type);
+  parameter_type = reinterpret_cast<PyTypeObject*>(type);
+  Py_RETURN_NONE;
+}
+// Methods written in Python join the type's dict.
+PyObject* add_tensor_methods(PyObject*, PyObject* dict) {
+  if (!PyDict_Check(dict)) {
+    PyErr_SetString(PyExc_TypeError, "expected a dict");
+    return nullptr;
+  }
+  if (PyDict_Update(TensorType.tp_dict, dict) < 0) return nullptr;
+  PyType_Modified(&TensorType);
+  Py_RETURN_NONE;
+}
+// Sets special methods, which live in slots rather than the dict.
+PyObject* set_tensor_repr(PyObject*, PyObject* function) {
+  static PyObject* repr = nullptr;
+  Py_INCREF(function);
+  Py_XSETREF(repr, function);
+  TensorType.tp_repr = [](PyObject* o) -> PyObject* { return PyObject_CallOneArg(repr, o); };
+  TensorType.tp_str = TensorType.tp_repr;
+  PyType_Modified(&TensorType);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"memory_stats", get_memory_stats, METH_NOARGS, "The allocator's figures."},
+    {"reset_peak_memory_stats", reset_peak, METH_NOARGS, "Starts the peak anew."},
+    {"empty_cache", empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "Threads used by kernels."},
+    {"set_num_threads", set_num_threads, METH_O, "Sets the threads used by kernels."},
+    {"_set_blas_path", set_blas, METH_O, nullptr},
+    {"_set_package_folder", set_package_folder, METH_O, nullptr},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new float tensors."},
+    {"set_default_dtype", set_default, METH_O, "Sets the dtype of new float tensors."},
+    {"promote_types", promote_types, METH_VARARGS, "The dtype both convert to."},
+    {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
+    {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
+    {"_set_tensor_repr", set_tensor_repr, METH_O, nullptr},
+    {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
+    {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),
+     METH_FASTCALL, nullptr},
+    {}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C",
+                          "The native core of rushlight.", -1, functions,
+                          nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace rl
+
+PyMODINIT_FUNC PyInit__C() {
+  using namespace rl;
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  PyObject* namespaces = PyDict_New();
+  bool ok = namespaces && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
+            add_node_type(module) == 0 && add_function_type(module) == 0 &&
+            PyModule_AddFunctions(module, autograd_functions) == 0 &&
+            PyModule_AddFunctions(module, interop_functions) == 0 &&
+            add_ops(TensorType.tp_dict, namespaces) == 0 &&
+            PyModule_AddObject(module, "_namespaces", namespaces) == 0;
+  if (!ok) {
+    Py_XDECREF(namespaces);
+    Py_DECREF(module);
+    return nullptr;
+  }
+  PyType_Modified(&TensorType);
+  return module;
+}

@@ -1,0 +1,227 @@
+// Nodes as Python sees them.
+#include <structmember.h>
+
+#include "autograd/node.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+void clear_node(Node* node);
+void destroy_node(Node* node);
+void free_node_slot(Node* node);
+int tensor_traverse(PyObject* o, visitproc visit, void* arg);
+
+PyTypeObject NodeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+namespace {
+
+Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
+
+class Traversal : public SavedVisitor {
+ public:
+  Traversal(visitproc visit, void* arg) : visit_(visit), arg_(arg) {}
+  int result = 0;
+  void visit(SavedTensor& saved, const char*) override {
+    if (result) return;
+    if (saved.held()) result = visit_(reinterpret_cast<PyObject*>(saved.held()), arg_);
+    if (saved.packed() && !result) result = visit_(saved.packed()->content, arg_);
+    if (saved.packed() && !result) result = visit_(saved.packed()->unpack, arg_);
+  }
+
+ private:
+  visitproc visit_;
+  void* arg_;
+};
+
+class Finder : public SavedVisitor {
+ public:
+  explicit Finder(const char* name) : name_(name) {}
+  SavedTensor* found = nullptr;
+  void visit(SavedTensor& saved, const char* name) override {
+    bool same = std::strcmp(name, name_) == 0 ||
+                (std::strcmp(name, "input") == 0 && std::strcmp(name_, "self") == 0);
+    if (same && (!found || found->is_empty())) found = &saved;
+  }
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+int node_traverse(PyObject* o, visitproc visit, void* arg) {
+  Node* node = as_node(o);
+  for (uint32_t i = 0; i < node->edge_count; i++) Py_VISIT(node->edges[i].node);
+  if (node->hooks) {
+    for (auto& on : node->hooks->outputs) Py_VISIT(on.hooks);
+    Py_VISIT(node->hooks->pre);
+    Py_VISIT(node->hooks->post);
+    Py_VISIT(node->hooks->metadata);
+  }
+  if (node->cls->each_saved) {
+    Traversal t(visit, arg);
+    node->cls->each_saved(node, t);
+    if (t.result) return t.result;
+  }
+  return node->cls->traverse ? node->cls->traverse(node, visit, arg) : 0;
+}
+
+int traverse_ours(PyObject* o, visitproc visit, void* arg) {
+  return PyObject_TypeCheck(o, &TensorType) ? tensor_traverse(o, visit, arg)
+                                            : node_traverse(o, visit, arg);
+}
+
+int node_clear(PyObject* o) {
+  clear_node(as_node(o));
+  return 0;
+}
+
+void node_dealloc(PyObject* o) {
+  Node* node = as_node(o);
+  PyObject_GC_UnTrack(o);
+  if (node->weakrefs) PyObject_ClearWeakRefs(o);
+  destroy_node(node);
+  if (node->pool == 255)
+    Py_TYPE(o)->tp_free(o);
+  else
+    free_node_slot(node);
+}
+
+namespace {
+
+PyObject* node_name(PyObject* o, PyObject*) {
+  return PyUnicode_FromString(Py_TYPE(o)->tp_name);
+}
+PyObject* node_sequence(PyObject* o, PyObject*) {
+  return PyLong_FromUnsignedLongLong(as_node(o)->sequence);
+}
+
+PyObject* node_next_functions(PyObject* o, void*) {
+  Node* node = as_node(o);
+  PyObject* tuple = PyTuple_New(node->edge_count);
+  for (uint32_t i = 0; tuple && i < node->edge_count; i++) {
+    PyObject* next = reinterpret_cast<PyObject*>(node->edges[i].node);
+    PyObject* pair = Py_BuildValue("(OI)", next ? next : Py_None, node->edges[i].nr);
+    if (!pair) Py_CLEAR(tuple);
+    else PyTuple_SET_ITEM(tuple, i, pair);
+  }
+  return tuple;
+}
+
+PyObject* node_metadata(PyObject* o, void*) {
+  NodeHooks& hooks = node_hooks(as_node(o));
+  if (!hooks.metadata) {
+    hooks.metadata = PyDict_New();
+    track(as_node(o));
+  }
+  Py_XINCREF(hooks.metadata);
+  return hooks.metadata;
+}
+
+// The dict that holds the node's hooks, made on demand; handles remove entries from it.
+PyObject* node_hook_dict(PyObject* o, PyObject* kind) {
+  NodeHooks& hooks = node_hooks(as_node(o));
+  bool pre = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "pre") == 0;
+  PyObject*& dict = pre ? hooks.pre : hooks.post;
+  if (!dict) dict = PyDict_New();
+  track(as_node(o));
+  Py_XINCREF(dict);
+  return dict;
+}
+
+PyObject* node_input_metadata(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    Node* node = as_node(o);
+    PyObject* list = PyList_New(0);
+    for (uint32_t i = 0; list && i < node->output_count; i++) {
+      const TensorMeta& meta = node->meta(i);
+      PyObject* entry = Py_BuildValue("{s:N,s:O,s:N}", "shape", size_object(meta.sizes), "dtype",
+                                      dtype_object(meta.dtype), "device",
+                                      device_object(meta.device));
+      if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+      Py_XDECREF(entry);
+    }
+    return list;
+  });
+}
+
+PyObject* node_where(PyObject* o, void*) {
+  const Where& where = as_node(o)->where;
+  if (!where) Py_RETURN_NONE;
+  return Py_BuildValue("(sis)", where.file().c_str(), where.line(), where.function().c_str());
+}
+
+// _saved_<name> and _raw_saved_<name>.
+PyObject* node_getattro(PyObject* o, PyObject* attribute) {
+  PyObject* found = PyObject_GenericGetAttr(o, attribute);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  const char* text = PyUnicode_AsUTF8(attribute);
+  if (!text) return nullptr;
+  Node* node = as_node(o);
+  if (node->cls->attribute) {
+    PyObject* value = node->cls->attribute(node, text);
+    if (value) {
+      PyErr_Clear();
+      return value;
+    }
+  }
+  if (std::strncmp(text, "_saved_", 7) != 0 || !node->cls->each_saved) return nullptr;
+  Finder finder(text + 7);
+  node->cls->each_saved(node, finder);
+  if (!finder.found) return nullptr;
+  PyErr_Clear();
+  return guarded([&]() -> PyObject* {
+    Var v = finder.found->unpack(node);
+    if (!v) Py_RETURN_NONE;
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+
+PyMethodDef node_methods[] = {
+    {"name", node_name, METH_NOARGS, "The name of the node, e.g. 'MulBackward0'."},
+    {"_sequence_nr", node_sequence, METH_NOARGS, "When the node was made, relative to others."},
+    {"_hook_dict", node_hook_dict, METH_O, nullptr},
+    {}};
+PyGetSetDef node_getset[] = {
+    {"next_functions", node_next_functions, nullptr, "Where gradients go next.", nullptr},
+    {"metadata", node_metadata, nullptr, "A dict for the user's own notes.", nullptr},
+    {"_input_metadata", node_input_metadata, nullptr, "What arriving gradients look like.", nullptr},
+    {"_where", node_where, nullptr, "(file, line, function) of the user's code, or None.", nullptr},
+    {}};
+
+void fill_type(PyTypeObject& type, const char* name) {
+  type.tp_name = name;
+  type.tp_basicsize = sizeof(Node);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  type.tp_dealloc = node_dealloc;
+  type.tp_traverse = node_traverse;
+  type.tp_clear = node_clear;
+  type.tp_weaklistoffset = offsetof(Node, weakrefs);
+  type.tp_getattro = node_getattro;
+}
+
+}  // namespace
+
+PyTypeObject* node_type(NodeClass& cls) {
+  auto* type = new PyTypeObject{PyVarObject_HEAD_INIT(nullptr, 0)};
+  fill_type(*type, cls.name);
+  type->tp_base = &NodeType;
+  if (PyType_Ready(type) < 0) throw PythonError{};
+  cls.type = type;
+  return type;
+}
+
+int add_node_type(PyObject* module) {
+  fill_type(NodeType, "rushlight.autograd.graph.Node");
+  NodeType.tp_flags |= Py_TPFLAGS_BASETYPE;
+  NodeType.tp_doc = "A step of the recorded graph.";
+  NodeType.tp_methods = node_methods;
+  NodeType.tp_getset = node_getset;
+  if (PyType_Ready(&NodeType) < 0) return -1;
+  Py_INCREF(&NodeType);
+  return PyModule_AddObject(module, "Node", reinterpret_cast<PyObject*>(&NodeType));
+}
+
+}  // namespace rl

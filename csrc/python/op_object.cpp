@@ -1,0 +1,355 @@
+#include "python/op_object.h"
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "autograd/inplace.h"
+#include "ops/functions.h"
+#include "ops/pointwise.h"
+#include "python/arguments.h"
+
+namespace rl {
+
+namespace {
+
+struct OpObject {
+  PyObject_HEAD;
+  vectorcallfunc call;
+  std::vector<const OpInfo*>* overloads;
+  PyObject* name;
+  const char* module;
+  bool inplace;
+};
+
+PyTypeObject OpType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
+
+// Overrides of __torch_function__ by subclasses of Tensor.
+bool has_override(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == &TensorType || type == parameter_type || !is_tensor(o)) return false;
+  return true;
+}
+
+PyObject* subclass_result(PyObject* result, PyTypeObject* type) {
+  if (!result || Py_TYPE(result) != &TensorType) return result;
+  PyObject* converted = PyObject_CallMethod(result, "as_subclass", "O", type);
+  Py_DECREF(result);
+  return converted;
+}
+
+void store_result(Tensor* into, PyObject* result) {
+  if (!is_tensor(result)) fail_as(PyExc_TypeError, "out= needs an op with one result");
+  auto* r = reinterpret_cast<Tensor*>(result);
+  if (r->dtype != into->dtype && category(r->dtype) > category(into->dtype))
+    fail("result type ", info(r->dtype).tensor_name, " can't be cast to the desired output type ",
+         info(into->dtype).tensor_name);
+  resize_output(into, r->sizes);
+  prepare_write(into, "out=");
+  ops::copy_data(into, r);
+}
+
+PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
+  if (PyTuple_Check(out) || PyList_Check(out)) {
+    PyObject* results = op.call(op, slots);
+    if (!results) return nullptr;
+    Py_ssize_t n = PyTuple_Check(results) ? PyTuple_GET_SIZE(results) : 0;
+    bool fits = n == PySequence_Fast_GET_SIZE(out);
+    for (Py_ssize_t i = 0; fits && i < n; i++) fits = is_tensor(PySequence_Fast_GET_ITEM(out, i));
+    if (!fits) {
+      Py_DECREF(results);
+      fail_as(PyExc_TypeError, op.name, "(): out= needs a tuple of ", n, " tensors");
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+      store_result(reinterpret_cast<Tensor*>(PySequence_Fast_GET_ITEM(out, i)),
+                   PyTuple_GET_ITEM(results, i));
+    Py_DECREF(results);
+    Py_INCREF(out);
+    return out;
+  }
+  if (!is_tensor(out))
+    fail_as(PyExc_TypeError, op.name, "(): argument 'out' must be Tensor, not ",
+            Py_TYPE(out)->tp_name);
+  auto* into = reinterpret_cast<Tensor*>(out);
+  if (op.into) {
+    op.into(op, slots, into, false);
+  } else {
+    PyObject* result = op.call(op, slots);
+    if (!result) return nullptr;
+    bool grad = is_tensor(result) && requires_grad(reinterpret_cast<Tensor*>(result));
+    if (grad || (modes.records() && requires_grad(into))) {
+      Py_DECREF(result);
+      fail(op.name, "(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad.");
+    }
+    try {
+      store_result(into, result);
+    } catch (...) {
+      Py_DECREF(result);
+      throw;
+    }
+    Py_DECREF(result);
+  }
+  Py_INCREF(out);
+  return out;
+}
+
+// In place without a kernel of its own: compute, then take over the result and its history.
+PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
+  if (!is_tensor(slots[0])) fail_type(op.signature, op.signature.params()[0], slots[0]);
+  auto* self = reinterpret_cast<Tensor*>(slots[0]);
+  Var keep(self);
+  if (op.into) {
+    op.into(op, slots, self, true);
+  } else {
+    check_inplace(self, op.name.c_str());
+    check_writable(self);
+    PyObject* object = op.call(op, slots);
+    if (!object) return nullptr;
+    Var result = Var::steal(reinterpret_cast<Tensor*>(object));
+    if (!is_tensor(object) || !(result.sizes() == self->sizes))
+      fail(op.name, "_: output with shape ", self->sizes, " doesn't match the result's shape ",
+           is_tensor(object) ? result.sizes() : Ints());
+    if (result->dtype != self->dtype && category(result->dtype) > category(self->dtype))
+      fail("result type ", info(result->dtype).tensor_name,
+           " can't be cast to the desired output type ", info(self->dtype).tensor_name);
+    if (result.get() != self) {
+      prepare_write(self, op.name.c_str());
+      ops::copy_data(self, result.get());
+      if (result->grad_fn) rebase_history(self, {result->grad_fn, result->output_nr});
+    }
+  }
+  return reinterpret_cast<PyObject*>(keep.release());
+}
+
+PyObject* run_overload(const OpInfo& op, PyObject* const* slots, PyObject* out, bool inplace) {
+  if (inplace) return run_inplace(op, slots);
+  if (out && out != Py_None) return run_out(op, slots, out);
+  return op.call(op, slots);
+}
+
+[[noreturn]] void fail_overloads(OpObject* self, PyObject* const* args, Py_ssize_t count,
+                                 PyObject* keywords) {
+  std::string got;
+  for (Py_ssize_t i = 0; i < count; i++)
+    got += concat(i ? ", " : "", Py_TYPE(args[i])->tp_name);
+  Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t i = 0; i < kw; i++)
+    got += concat(got.empty() ? "" : ", ", PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i)), "=",
+                  Py_TYPE(args[count + i])->tp_name);
+  std::string expected;
+  for (const OpInfo* op : *self->overloads) expected += "\n * " + op->signature.text();
+  fail_as(PyExc_TypeError, PyUnicode_AsUTF8(self->name),
+          "() received an invalid combination of arguments - got (", got,
+          "), but expected one of:", expected);
+}
+
+struct Spread {
+  PyObject* tuple = nullptr;
+  ~Spread() { Py_XDECREF(tuple); }
+};
+
+PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* keywords) {
+  OpObject* self = as_op(o);
+  Py_ssize_t count = PyVectorcall_NARGS(flagged);
+  return guarded([&]() -> PyObject* {
+    const OpInfo* first = (*self->overloads)[0];
+    if (!keywords && first->fast && !self->inplace) {
+      PyObject* result = first->fast(*first, args, count);
+      if (result || PyErr_Occurred()) return result;
+    }
+    // out= is taken aside, so that signatures need not list it.
+    PyObject* out = nullptr;
+    PyObject* names = keywords;
+    std::vector<PyObject*> without;
+    Spread shorter;
+    Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < kw && first->out; i++)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, i), "out") == 0) {
+        out = args[count + i];
+        without.assign(args, args + count + kw);
+        without.erase(without.begin() + count + i);
+        shorter.tuple = PyTuple_New(kw - 1);
+        for (Py_ssize_t k = 0, j = 0; k < kw; k++)
+          if (k != i) {
+            Py_INCREF(PyTuple_GET_ITEM(keywords, k));
+            PyTuple_SET_ITEM(shorter.tuple, j++, PyTuple_GET_ITEM(keywords, k));
+          }
+        names = shorter.tuple;
+        args = without.data();
+        break;
+      }
+    PyTypeObject* subclass = nullptr;
+    for (Py_ssize_t i = 0; i < count && !subclass; i++)
+      if (has_override(args[i])) subclass = Py_TYPE(args[i]);
+
+    PyObject* slots[kMaxParams];
+    PyObject* result = nullptr;
+    bool found = false;
+    for (const OpInfo* op : *self->overloads) {
+      Spread spread;
+      bool only = self->overloads->size() == 1;
+      if (!op->signature.bind(args, count, names, slots, &spread.tuple, !only)) continue;
+      if (!only && !op->signature.accepts(slots)) continue;
+      result = run_overload(*op, slots, out, self->inplace);
+      found = true;
+      break;
+    }
+    if (!found) fail_overloads(self, args, count, names);
+    return subclass && !self->inplace ? subclass_result(result, subclass) : result;
+  });
+}
+
+PyObject* op_get(PyObject* self, PyObject* instance, PyObject*) {
+  if (!instance || instance == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, instance);
+}
+
+PyObject* op_repr(PyObject* o) { return PyUnicode_FromFormat("<op %U>", as_op(o)->name); }
+PyObject* op_name(PyObject* o, void*) {
+  Py_INCREF(as_op(o)->name);
+  return as_op(o)->name;
+}
+PyObject* op_module(PyObject* o, void*) {
+  return PyUnicode_FromFormat("rushlight%s%s", *as_op(o)->module ? "." : "", as_op(o)->module);
+}
+PyObject* op_doc(PyObject* o, void*) {
+  std::string text;
+  for (const OpInfo* op : *as_op(o)->overloads) text += op->signature.text() + "\n";
+  text += concat("\n", (*as_op(o)->overloads)[0]->doc, "\n");
+  return PyUnicode_FromString(text.c_str());
+}
+PyObject* op_reduce(PyObject* o, PyObject*) {
+  Py_INCREF(as_op(o)->name);
+  return as_op(o)->name;
+}
+
+PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
+PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
+                           {"__qualname__", op_name, nullptr, nullptr, nullptr},
+                           {"__module__", op_module, nullptr, nullptr, nullptr},
+                           {"__doc__", op_doc, nullptr, nullptr, nullptr},
+                           {}};
+
+int ready_type() {
+  OpType.tp_name = "rushlight._C.Op";
+  OpType.tp_basicsize = sizeof(OpObject);
+  OpType.tp_flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  OpType.tp_vectorcall_offset = offsetof(OpObject, call);
+  OpType.tp_call = PyVectorcall_Call;
+  OpType.tp_descr_get = op_get;
+  OpType.tp_repr = op_repr;
+  OpType.tp_methods = op_methods;
+  OpType.tp_getset = op_getset;
+  return PyType_Ready(&OpType);
+}
+
+PyObject* new_op(const std::string& name, const char* module,
+                 const std::vector<const OpInfo*>& overloads, bool inplace) {
+  auto* o = PyObject_New(OpObject, &OpType);
+  if (!o) return nullptr;
+  o->call = call_op;
+  o->overloads = new std::vector<const OpInfo*>(overloads);
+  o->name = PyUnicode_FromString(name.c_str());
+  o->module = module;
+  o->inplace = inplace;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+int put(PyObject* dict, const std::string& name, PyObject* value) {
+  int done = value ? PyDict_SetItemString(dict, name.c_str(), value) : -1;
+  Py_XDECREF(value);
+  return done;
+}
+
+}  // namespace
+
+int add_ops(PyObject* tensor_dict, PyObject* namespaces) {
+  if (ready_type() < 0) return -1;
+  struct Group {
+    std::vector<const OpInfo*> function, method, inplace;
+  };
+  std::map<std::pair<std::string, std::string>, Group> groups;
+  std::map<std::string, const char*> modules;
+  for (auto& op : registry()) {
+    Group& g = groups[{op->module, op->name}];
+    modules[op->module] = op->module;
+    if (op->function) g.function.push_back(op.get());
+    if (op->method && !*op->module) g.method.push_back(op.get());
+    if (op->inplace) g.inplace.push_back(op.get());
+  }
+  for (auto& [key, group] : groups) {
+    const auto& [module, name] = key;
+    PyObject* dict = PyDict_GetItemString(namespaces, module.c_str());
+    if (!dict) {
+      dict = PyDict_New();
+      if (!dict || PyDict_SetItemString(namespaces, module.c_str(), dict) < 0) return -1;
+      Py_DECREF(dict);
+    }
+    if (!group.function.empty() &&
+        put(dict, name, new_op(name, modules[module], group.function, false)) < 0)
+      return -1;
+    if (!group.method.empty() &&
+        put(tensor_dict, name, new_op(name, modules[module], group.method, false)) < 0)
+      return -1;
+    if (!group.inplace.empty()) {
+      PyObject* o = new_op(name + "_", modules[module], group.inplace, true);
+      if (!o) return -1;
+      Py_INCREF(o);
+      if (put(dict, name + "_", o) < 0) return -1;
+      if (module.empty() && put(tensor_dict, name + "_", o) < 0) return -1;
+      if (!module.empty()) Py_DECREF(o);
+    }
+  }
+  return 0;
+}
+
+PyObject* describe_registry(PyObject*, PyObject*) {
+  static const char* const forms[] = {"composite", "partial", "linear", "general",
+                                      "nondifferentiable"};
+  PyObject* list = PyList_New(0);
+  for (auto& op : registry()) {
+    if (!list) return nullptr;
+    PyObject* results = PyTuple_New(0);
+    auto add_form = [&](bool has, const char* word) {
+      if (!has || !results) return;
+      PyObject* one = Py_BuildValue("(s)", word);
+      PyObject* longer = one ? PySequence_Concat(results, one) : nullptr;
+      Py_XDECREF(one);
+      Py_XSETREF(results, longer);
+    };
+    add_form(op->function, "function");
+    add_form(op->method && !*op->module, "method");
+    add_form(op->inplace, "inplace");
+    add_form(op->out && op->function, "out");
+    PyObject* entry = Py_BuildValue(
+        "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace", op->module,
+        "signature", op->signature.text().c_str(), "doc", op->doc, "forms", results, "family",
+        op->family, "derivative", forms[int(op->form)], "domain", op->domain);
+    if (entry && op->pointwise) {
+      PyObject* symbols = PyList_New(0);
+      PyObject* text = PyUnicode_FromString(op->pointwise->symbol().c_str());
+      PyDict_SetItemString(entry, "symbol", text);
+      Py_XDECREF(text);
+      for (int i = 0; i < op->pointwise->inputs; i++) {
+        auto symbol = op->pointwise->partial[i].symbol;
+        PyObject* partial = PyUnicode_FromString(symbol ? symbol().c_str() : "");
+        PyList_Append(symbols, partial);
+        Py_XDECREF(partial);
+      }
+      PyDict_SetItemString(entry, "partial_symbols", symbols);
+      Py_XDECREF(symbols);
+    }
+    if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+    Py_XDECREF(entry);
+  }
+  return list;
+}
+
+}  // namespace rl

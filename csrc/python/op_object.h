@@ -1,0 +1,36 @@
+// An op as a Python callable: one object serves as function and as method.
+#pragma once
+
+#include <Python.h>
+
+#include "ops/registry.h"
+
+namespace rl {
+
+// Runs f, turning C++ exceptions into Python ones and null.
+template <class F>
+PyObject* guarded(const F& f) {
+  try {
+    return f();
+  } catch (...) {
+    raise_current_exception();
+    return nullptr;
+  }
+}
+template <class F>
+int guarded_int(const F& f) {
+  try {
+    return f();
+  } catch (...) {
+    raise_current_exception();
+    return -1;
+  }
+}
+
+// Adds every registered op to its module's namespace dict and the methods to Tensor's dict.
+// `namespaces` maps "" and "nn.functional" ... to dicts.
+int add_ops(PyObject* tensor_dict, PyObject* namespaces);
+// The registry for Python: a list of dicts.
+PyObject* describe_registry(PyObject*, PyObject*);
+// jvp of an op by name, for tests: (name, args, kwargs, tangents).
+}  // namespace rl

@@ -1,0 +1,261 @@
+// + - * / and their kin on tensors.
+#include "ops/pointwise.h"
+#include "python/arguments.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+// An operand, or none when Python should try the other one's method.
+bool operand(PyObject* o, Var& out) {
+  if (is_tensor(o)) {
+    out = Var(as_tensor(o));
+    return true;
+  }
+  if (PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) {
+    out = wrap_number(o);
+    return true;
+  }
+  return false;
+}
+
+// NumPy scalars and the like: numbers, but neither sequences nor strings.
+bool foreign_number(PyObject* o, Var& out) {
+  if (PyUnicode_Check(o) || PyList_Check(o) || PyTuple_Check(o) || o == Py_None ||
+      !PyNumber_Check(o))
+    return false;
+  if (PyObject_HasAttrString(o, "__array_interface__") &&
+      !PyObject_HasAttrString(o, "__float__"))
+    return false;
+  PyObject* dims = PyObject_GetAttrString(o, "ndim");
+  long n = dims ? PyLong_AsLong(dims) : 0;
+  Py_XDECREF(dims);
+  PyErr_Clear();
+  if (n != 0) return false;
+  out = wrap_number(o);
+  return true;
+}
+
+bool is_plain(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  return type == &TensorType || type == parameter_type || !is_tensor(o);
+}
+
+// Results of arithmetic with a subclass are of that subclass.
+PyObject* finish(PyObject* a, PyObject* b, Var result) {
+  PyObject* o = reinterpret_cast<PyObject*>(result.release());
+  PyObject* odd = !is_plain(a) ? a : !is_plain(b) ? b : nullptr;
+  if (!odd) [[likely]]
+    return o;
+  PyObject* converted = PyObject_CallMethod(o, "as_subclass", "O", Py_TYPE(odd));
+  Py_DECREF(o);
+  return converted;
+}
+
+PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b) {
+  return guarded([&]() -> PyObject* {
+    Var in[2];
+    if (!(operand(a, in[0]) || foreign_number(a, in[0])) ||
+        !(operand(b, in[1]) || foreign_number(b, in[1])))
+      Py_RETURN_NOTIMPLEMENTED;
+    return finish(a, b, run_pointwise(op, in, nullptr));
+  });
+}
+
+PyObject* inplace(const Pointwise& op, PyObject* a, PyObject* b) {
+  return guarded([&]() -> PyObject* {
+    Var in[2];
+    if (!is_tensor(a) || !(operand(b, in[1]) || foreign_number(b, in[1])))
+      Py_RETURN_NOTIMPLEMENTED;
+    in[0] = Var(as_tensor(a));
+    run_pointwise(op, in, nullptr, as_tensor(a), true);
+    return new_reference(a);
+  });
+}
+
+#define RL_BINARY(slot, name)                                    \
+  PyObject* slot(PyObject* a, PyObject* b) {                     \
+    static const Pointwise& op = find_pointwise(name);           \
+    return binary(op, a, b);                                     \
+  }                                                              \
+  PyObject* inplace_##slot(PyObject* a, PyObject* b) {           \
+    static const Pointwise& op = find_pointwise(name);           \
+    return inplace(op, a, b);                                    \
+  }
+RL_BINARY(add, "add")
+RL_BINARY(multiply, "mul")
+RL_BINARY(floor_divide, "floor_divide")
+RL_BINARY(remainder, "remainder")
+RL_BINARY(bit_and, "bitwise_and")
+RL_BINARY(bit_or, "bitwise_or")
+RL_BINARY(bit_xor, "bitwise_xor")
+RL_BINARY(shift_left, "bitwise_left_shift")
+RL_BINARY(shift_right, "bitwise_right_shift")
+#undef RL_BINARY
+
+bool is_bool_tensor(PyObject* o) { return is_tensor(o) && as_tensor(o)->dtype == DType::Bool; }
+
+PyObject* subtract(PyObject* a, PyObject* b) {
+  static const Pointwise& sub = find_pointwise("sub");
+  static const Pointwise& rsub = find_pointwise("rsub");
+  if (is_bool_tensor(a) || is_bool_tensor(b)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Subtraction, the `-` operator, with a bool tensor is not supported. If you "
+                    "are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+    return nullptr;
+  }
+  return is_tensor(a) ? binary(sub, a, b) : binary(rsub, b, a);
+}
+PyObject* inplace_subtract(PyObject* a, PyObject* b) {
+  static const Pointwise& op = find_pointwise("sub");
+  return inplace(op, a, b);
+}
+
+PyObject* divide(PyObject* a, PyObject* b) {
+  static const Pointwise& op = find_pointwise("div");
+  if (is_tensor(a)) return binary(op, a, b);
+  return guarded([&]() -> PyObject* {
+    Var in[2];
+    if (!operand(a, in[0]) && !foreign_number(a, in[0])) Py_RETURN_NOTIMPLEMENTED;
+    Var inverse = math::call_pointwise("reciprocal", {Var(as_tensor(b))});
+    return finish(a, b, inverse * in[0]);
+  });
+}
+PyObject* inplace_divide(PyObject* a, PyObject* b) {
+  static const Pointwise& op = find_pointwise("div");
+  return inplace(op, a, b);
+}
+
+PyObject* power(PyObject* a, PyObject* b, PyObject*) {
+  static const Pointwise& op = find_pointwise("pow");
+  if (is_tensor(a) && !is_tensor(b) && (PyFloat_Check(b) || PyLong_Check(b)))
+    return guarded([&]() -> PyObject* {
+      return finish(a, b, ops::pow_number(Var(as_tensor(a)), wrap_number(b)));
+    });
+  return binary(op, a, b);
+}
+PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
+  static const Pointwise& op = find_pointwise("pow");
+  return inplace(op, a, b);
+}
+
+#define RL_UNARY(slot, name)                                                       \
+  PyObject* slot(PyObject* a) {                                                    \
+    static const Pointwise& op = find_pointwise(name);                             \
+    return guarded([&]() -> PyObject* {                                            \
+      Var in(as_tensor(a));                                                        \
+      return finish(a, a, run_pointwise(op, &in, nullptr));                        \
+    });                                                                            \
+  }
+RL_UNARY(negative, "neg")
+RL_UNARY(absolute, "abs")
+RL_UNARY(invert, "bitwise_not")
+#undef RL_UNARY
+PyObject* positive(PyObject* a) { return new_reference(a); }
+
+PyObject* matrix_multiply(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+  return guarded([&]() -> PyObject* {
+    return finish(a, b, ops::matmul(Var(as_tensor(a)), Var(as_tensor(b))));
+  });
+}
+
+const Tensor* single(PyObject* a, const char* what) {
+  const Tensor* t = as_tensor(a);
+  if (t->numel != 1)
+    fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
+  return t;
+}
+
+PyObject* to_float(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    PyObject* item = tensor_item(single(a, "Scalar"));
+    PyObject* number = item ? PyNumber_Float(item) : nullptr;
+    Py_XDECREF(item);
+    return number;
+  });
+}
+PyObject* to_int(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    PyObject* item = tensor_item(single(a, "Scalar"));
+    PyObject* number = item ? PyNumber_Long(item) : nullptr;
+    Py_XDECREF(item);
+    return number;
+  });
+}
+PyObject* to_index(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    const Tensor* t = as_tensor(a);
+    if (t->numel != 1 || !is_integral(t->dtype))
+      fail_as(PyExc_TypeError, "only integer tensors of a single element can be converted to an "
+                               "index, got ", name(t->dtype), " of shape ", t->sizes);
+    PyObject* item = tensor_item(t);
+    PyObject* number = item ? PyNumber_Long(item) : nullptr;
+    Py_XDECREF(item);
+    return number;
+  });
+}
+int to_bool(PyObject* a) {
+  return guarded_int([&] {
+    const Tensor* t = as_tensor(a);
+    if (t->numel == 0) fail("Boolean value of Tensor with no values is ambiguous");
+    if (t->numel != 1)
+      fail("Boolean value of Tensor with more than one value is ambiguous (shape ", t->sizes,
+           "); use .any() or .all()");
+    PyObject* item = tensor_item(t);
+    int truth = item ? PyObject_IsTrue(item) : -1;
+    Py_XDECREF(item);
+    return truth;
+  });
+}
+
+}  // namespace
+
+PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
+  static const Pointwise* ops[] = {&find_pointwise("lt"), &find_pointwise("le"),
+                                   &find_pointwise("eq"), &find_pointwise("ne"),
+                                   &find_pointwise("gt"), &find_pointwise("ge")};
+  return binary(*ops[op], a, b);
+}
+
+PyNumberMethods tensor_number = [] {
+  PyNumberMethods n{};
+  n.nb_add = add;
+  n.nb_subtract = subtract;
+  n.nb_multiply = multiply;
+  n.nb_true_divide = divide;
+  n.nb_floor_divide = floor_divide;
+  n.nb_remainder = remainder;
+  n.nb_power = power;
+  n.nb_negative = negative;
+  n.nb_positive = positive;
+  n.nb_absolute = absolute;
+  n.nb_invert = invert;
+  n.nb_and = bit_and;
+  n.nb_or = bit_or;
+  n.nb_xor = bit_xor;
+  n.nb_lshift = shift_left;
+  n.nb_rshift = shift_right;
+  n.nb_matrix_multiply = matrix_multiply;
+  n.nb_inplace_add = inplace_add;
+  n.nb_inplace_subtract = inplace_subtract;
+  n.nb_inplace_multiply = inplace_multiply;
+  n.nb_inplace_true_divide = inplace_divide;
+  n.nb_inplace_floor_divide = inplace_floor_divide;
+  n.nb_inplace_remainder = inplace_remainder;
+  n.nb_inplace_power = inplace_power;
+  n.nb_inplace_and = inplace_bit_and;
+  n.nb_inplace_or = inplace_bit_or;
+  n.nb_inplace_xor = inplace_bit_xor;
+  n.nb_inplace_lshift = inplace_shift_left;
+  n.nb_inplace_rshift = inplace_shift_right;
+  n.nb_float = to_float;
+  n.nb_int = to_int;
+  n.nb_index = to_index;
+  n.nb_bool = to_bool;
+  return n;
+}();
+
+}  // namespace rl

@@ -1,0 +1,246 @@
+// The attributes of Tensor: shape, dtype, grad, ...
+#include "autograd/inplace.h"
+#include "ops/functions.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+template <PyObject* (*F)(Tensor*)>
+PyObject* get(PyObject* o, void*) {
+  return guarded([&] { return F(as_tensor(o)); });
+}
+template <void (*F)(Tensor*, PyObject*)>
+int set(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    F(as_tensor(o), value);
+    return 0;
+  });
+}
+PyObject* object_or_none(void* o) {
+  return new_reference(o ? static_cast<PyObject*>(o) : Py_None);
+}
+
+PyObject* shape(Tensor* t) { return size_object(t->sizes); }
+PyObject* dtype(Tensor* t) { return new_reference(dtype_object(t->dtype)); }
+PyObject* device(Tensor* t) { return device_object(t->storage->device); }
+PyObject* ndim(Tensor* t) { return PyLong_FromLong(t->dim()); }
+PyObject* bytes(Tensor* t) { return PyLong_FromLongLong(t->numel * itemsize(t->dtype)); }
+PyObject* element_bytes(Tensor* t) { return PyLong_FromLongLong(itemsize(t->dtype)); }
+
+PyObject* grad_fn(Tensor* t) {
+  if (modes.inference && t->storage->inference) Py_RETURN_NONE;
+  return object_or_none(grad_fn_of(t));
+}
+PyObject* get_requires_grad(Tensor* t) { return PyBool_FromLong(requires_grad(t)); }
+void set_requires_grad_value(Tensor* t, PyObject* value) {
+  if (!value || !PyBool_Check(value)) fail("requires_grad must be a bool");
+  PyObject* done = PyObject_CallMethod(reinterpret_cast<PyObject*>(t), "requires_grad_", "O", value);
+  if (!done) throw PythonError{};
+  Py_DECREF(done);
+}
+PyObject* is_leaf(Tensor* t) { return PyBool_FromLong(!grad_fn_of(t)); }
+PyObject* output_nr(Tensor* t) { return PyLong_FromUnsignedLong(t->output_nr); }
+PyObject* retains_grad(Tensor* t) { return PyBool_FromLong(t->extra && t->extra->retains_grad); }
+
+PyObject* get_grad(Tensor* t) {
+  PyObject* grad = t->extra ? reinterpret_cast<PyObject*>(t->extra->grad) : nullptr;
+  if (!grad && t->grad_fn && !(t->extra && t->extra->retains_grad) &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. "
+                   "Its .grad attribute won't be populated during autograd.backward(). If you "
+                   "indeed want the .grad field to be populated for a non-leaf Tensor, use "
+                   ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
+                   "mistake, make sure you access the leaf Tensor instead. See "
+                   "github.com/pytorch/pytorch/pull/30531 for more information.", 1) < 0)
+    throw PythonError{};
+  return object_or_none(grad);
+}
+void set_grad(Tensor* t, PyObject* value) {
+  if (!value || value == Py_None) {
+    if (t->extra) Py_CLEAR(t->extra->grad);
+    return;
+  }
+  if (!is_tensor(value))
+    fail_as(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type ",
+            Py_TYPE(value)->tp_name);
+  Tensor* g = as_tensor(value);
+  check(g != t, "can't assign Variable as its own grad");
+  DType wanted = t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype;
+  if (g->dtype != wanted)
+    fail("attempting to assign a gradient with dtype '", name(g->dtype),
+         "' to a tensor with grad_dtype '", name(wanted),
+         "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). Set "
+         "tensor.grad_dtype to allow another.");
+  if (g->sizes != t->sizes)
+    fail("attempting to assign a gradient of size '", g->sizes, "' to a tensor of size '", t->sizes,
+         "'. Please ensure that the gradient and the tensor are the same size");
+  Py_INCREF(g);
+  Py_XSETREF(extra(t).grad, g);
+  if (requires_grad(g) || g->leads_to_python) track(t);
+}
+PyObject* get_grad_dtype(Tensor* t) {
+  return new_reference(dtype_object(
+      t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype));
+}
+void set_grad_dtype(Tensor* t, PyObject* value) {
+  int wanted = value && value != Py_None ? int(dtype_value(value)) : -1;
+  if (t->extra && t->extra->grad && wanted >= 0 && t->extra->grad->dtype != DType(wanted))
+    fail("Cannot set grad_dtype to '", name(DType(wanted)),
+         "' because there is already a gradient with dtype '", name(t->extra->grad->dtype),
+         "'. Clear it first: tensor.grad = None");
+  extra(t).grad_dtype = int8_t(wanted);
+}
+
+PyObject* base(Tensor* t) {
+  return object_or_none(t->extra ? reinterpret_cast<PyObject*>(t->extra->base) : nullptr);
+}
+PyObject* version(Tensor* t) {
+  check(!t->storage->inference, "Inference tensors do not track version counter.");
+  return PyLong_FromUnsignedLong(t->storage->version);
+}
+void set_version(Tensor* t, PyObject* value) {
+  long v = value ? PyLong_AsLong(value) : -1;
+  if (v < 0) fail("_version must be a non-negative int");
+  t->storage->version = uint32_t(v);
+}
+
+// A tensor on the same memory with a version counter of its own: writes through it are not seen.
+PyObject* get_data(Tensor* t) {
+  Var v = alias(t);
+  own_memory(t->storage);
+  Storage* same = foreign_storage(t->storage->data, t->storage->bytes, storage_owner(t->storage));
+  same->inference = t->storage->inference;
+  release(v->storage);
+  v->storage = same;
+  return reinterpret_cast<PyObject*>(v.release());
+}
+void set_data(Tensor* t, PyObject* value) {
+  if (!value || !is_tensor(value))
+    fail_as(PyExc_TypeError, "Variable data has to be a tensor, but got ",
+            value ? Py_TYPE(value)->tp_name : "nothing");
+  Tensor* from = as_tensor(value);
+  if (requires_grad(t) && !is_differentiable(from->dtype))
+    fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+  Storage* storage = retain(from->storage);
+  release(t->storage);
+  t->storage = storage;
+  t->offset = from->offset;
+  t->numel = from->numel;
+  t->sizes = from->sizes;
+  t->strides = from->strides;
+  t->contiguous = from->contiguous;
+  t->dtype = from->dtype;
+}
+
+Var reversed(Tensor* t) {
+  Var v(t);
+  if (t->dim() < 2) return v;
+  Ints dims(t->dim());
+  for (int i = 0; i < dims.size(); i++) dims[i] = dims.size() - 1 - i;
+  return ops::permute(v, dims);
+}
+PyObject* transposed(Tensor* t) { return reinterpret_cast<PyObject*>(reversed(t).release()); }
+PyObject* matrix_transposed(Tensor* t) {
+  check(t->dim() >= 2, "tensor.mT is only supported on matrices or batches of matrices. Got ",
+        t->dim(), "-D tensor.");
+  return reinterpret_cast<PyObject*>(ops::transpose(Var(t), -2, -1).release());
+}
+PyObject* adjoint(Tensor* t) {
+  check(t->dim() == 2 || t->dim() == 0, "tensor.H is only supported on matrices (2-D tensors). Got ",
+        t->dim(), "-D tensor.");
+  if (t->dim() == 0) return reinterpret_cast<PyObject*>(ops::conj(Var(t)).release());
+  return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), 0, 1)).release());
+}
+PyObject* matrix_adjoint(Tensor* t) {
+  check(t->dim() >= 2, "tensor.mH is only supported on matrices or batches of matrices. Got ",
+        t->dim(), "-D tensor.");
+  return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), -2, -1)).release());
+}
+PyObject* no(Tensor*) { Py_RETURN_FALSE; }
+PyObject* is_cpu(Tensor*) { Py_RETURN_TRUE; }
+
+// The dicts of hooks, made on demand; handles remove entries from them.
+PyObject* hooks_dict(Tensor* t) {
+  Node* fn = grad_fn_of(t);
+  PyObject** dict;
+  if (fn) {
+    track(fn);
+    dict = &hooks_on_output(fn, t->output_nr).hooks;
+  } else {
+    dict = &extra(t).hooks;
+    if (extra(t).accumulator) track(extra(t).accumulator);
+  }
+  track(t);
+  if (!*dict) *dict = PyDict_New();
+  return object_or_none(*dict);
+}
+PyObject* existing_hooks(Tensor* t) {
+  if (t->grad_fn) {
+    if (t->grad_fn->hooks)
+      for (auto& on : t->grad_fn->hooks->outputs)
+        if (on.nr == t->output_nr) return object_or_none(on.hooks);
+    Py_RETURN_NONE;
+  }
+  return object_or_none(t->extra ? t->extra->hooks : nullptr);
+}
+PyObject* post_accumulate_dict(Tensor* t) {
+  track(t);
+  if (!extra(t).post_accumulate_hooks) extra(t).post_accumulate_hooks = PyDict_New();
+  return object_or_none(extra(t).post_accumulate_hooks);
+}
+PyObject* existing_post_hooks(Tensor* t) {
+  return object_or_none(t->extra ? t->extra->post_accumulate_hooks : nullptr);
+}
+
+PyObject* get_dict(PyObject* o, void*) {
+  Tensor* t = as_tensor(o);
+  if (!t->dict) {
+    t->dict = PyDict_New();
+    track(t);
+  }
+  return object_or_none(t->dict);
+}
+
+}  // namespace
+
+PyGetSetDef tensor_getset[] = {
+    {"shape", get<shape>, nullptr, "The sizes of the dimensions.", nullptr},
+    {"dtype", get<dtype>, nullptr, "The type of the elements.", nullptr},
+    {"device", get<device>, nullptr, "Where the memory lies.", nullptr},
+    {"ndim", get<ndim>, nullptr, "The number of dimensions.", nullptr},
+    {"nbytes", get<bytes>, nullptr, "The bytes that the elements take.", nullptr},
+    {"itemsize", get<element_bytes>, nullptr, "The bytes of one element.", nullptr},
+    {"grad", get<get_grad>, set<set_grad>, "The gradient that backward() accumulated.", nullptr},
+    {"grad_dtype", get<get_grad_dtype>, set<set_grad_dtype>, "The dtype of .grad.", nullptr},
+    {"grad_fn", get<grad_fn>, nullptr, "The node that made this tensor, or None.", nullptr},
+    {"requires_grad", get<get_requires_grad>, set<set_requires_grad_value>,
+     "Whether operations on it are recorded.", nullptr},
+    {"is_leaf", get<is_leaf>, nullptr, "Whether no recorded operation made it.", nullptr},
+    {"output_nr", get<output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
+    {"retains_grad", get<retains_grad>, nullptr, "Whether a non-leaf keeps its .grad.", nullptr},
+    {"data", get<get_data>, set<set_data>, "The same memory, unseen by autograd.", nullptr},
+    {"_base", get<base>, nullptr, "The tensor that this one is a view of, or None.", nullptr},
+    {"_version", get<version>, set<set_version>, "How often it was written in place.", nullptr},
+    {"T", get<transposed>, nullptr, "The dimensions reversed.", nullptr},
+    {"mT", get<matrix_transposed>, nullptr, "The last two dimensions swapped.", nullptr},
+    {"H", get<adjoint>, nullptr, "The conjugate transpose of a matrix.", nullptr},
+    {"mH", get<matrix_adjoint>, nullptr, "The conjugate transpose of each matrix.", nullptr},
+    {"is_cuda", get<no>, nullptr, "Whether it lies on a GPU.", nullptr},
+    {"is_cpu", get<is_cpu>, nullptr, "Whether it lies in main memory.", nullptr},
+    {"is_meta", get<no>, nullptr, "Always False.", nullptr},
+    {"is_sparse", get<no>, nullptr, "Always False: tensors are dense.", nullptr},
+    {"is_quantized", get<no>, nullptr, "Always False.", nullptr},
+    {"is_nested", get<no>, nullptr, "Always False.", nullptr},
+    {"_hooks_dict", get<hooks_dict>, nullptr, nullptr, nullptr},
+    {"_backward_hooks", get<existing_hooks>, nullptr, "The tensor hooks, or None.", nullptr},
+    {"_post_accumulate_dict", get<post_accumulate_dict>, nullptr, nullptr, nullptr},
+    {"_post_accumulate_grad_hooks", get<existing_post_hooks>, nullptr,
+     "The post-accumulate hooks, or None.", nullptr},
+    {"__dict__", get_dict, nullptr, nullptr, nullptr},
+    {}};
+
+}  // namespace rl

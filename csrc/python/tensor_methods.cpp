@@ -1,0 +1,309 @@
+// The methods of Tensor that are not ops: queries, conversion to Python, the state of autograd.
+#include "autograd/inplace.h"
+#include "ops/functions.h"
+#include "python/arguments.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* kwargs);
+
+PyObject* element_to_python(DType dtype, const char* data) {
+  switch (dtype) {
+    case DType::Bool: return PyBool_FromLong(*reinterpret_cast<const uint8_t*>(data) != 0);
+    case DType::U8: return PyLong_FromLong(*reinterpret_cast<const uint8_t*>(data));
+    case DType::I8: return PyLong_FromLong(*reinterpret_cast<const int8_t*>(data));
+    case DType::I16: return PyLong_FromLong(*reinterpret_cast<const int16_t*>(data));
+    case DType::I32: return PyLong_FromLong(*reinterpret_cast<const int32_t*>(data));
+    case DType::I64: return PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(data));
+    case DType::F16: return PyFloat_FromDouble(float(*reinterpret_cast<const F16*>(data)));
+    case DType::BF16: return PyFloat_FromDouble(float(*reinterpret_cast<const BF16*>(data)));
+    case DType::F32: return PyFloat_FromDouble(*reinterpret_cast<const float*>(data));
+    case DType::F64: return PyFloat_FromDouble(*reinterpret_cast<const double*>(data));
+    case DType::C64: {
+      c64 z = *reinterpret_cast<const c64*>(data);
+      return PyComplex_FromDoubles(z.real(), z.imag());
+    }
+    default: {
+      c128 z = *reinterpret_cast<const c128*>(data);
+      return PyComplex_FromDoubles(z.real(), z.imag());
+    }
+  }
+}
+
+PyObject* tensor_item(const Tensor* t) { return element_to_python(t->dtype, t->data()); }
+
+namespace {
+
+PyObject* nested_list(const Tensor* t, int dim, const char* data) {
+  if (dim == t->dim()) return element_to_python(t->dtype, data);
+  PyObject* list = PyList_New(t->sizes[dim]);
+  int64_t step = t->strides[dim] * itemsize(t->dtype);
+  for (int64_t i = 0; list && i < t->sizes[dim]; i++, data += step) {
+    PyObject* item = nested_list(t, dim + 1, data);
+    if (!item) Py_CLEAR(list);
+    else PyList_SET_ITEM(list, i, item);
+  }
+  return list;
+}
+
+PyObject* item(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const Tensor* t = as_tensor(o);
+    if (t->numel != 1) fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar");
+    return tensor_item(t);
+  });
+}
+PyObject* tolist(PyObject* o, PyObject*) {
+  const Tensor* t = as_tensor(o);
+  return nested_list(t, 0, t->data());
+}
+
+PyObject* one_of(const Tensor* t, const Ints& values, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"dim", nullptr};
+  PyObject* dim = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(keywords), &dim))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (dim == Py_None) return &values == &t->sizes ? size_object(values) : attribute_value(values);
+    long d = PyLong_AsLong(dim);
+    if (d == -1 && PyErr_Occurred()) throw PythonError{};
+    if (t->dim() == 0)
+      fail_as(PyExc_IndexError, "Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(values[int(wrap_dim(d, t->dim()))]);
+  });
+}
+PyObject* size(PyObject* o, PyObject* args, PyObject* kwargs) {
+  return one_of(as_tensor(o), as_tensor(o)->sizes, args, kwargs);
+}
+PyObject* stride(PyObject* o, PyObject* args, PyObject* kwargs) {
+  return one_of(as_tensor(o), as_tensor(o)->strides, args, kwargs);
+}
+PyObject* dim(PyObject* o, PyObject*) { return PyLong_FromLong(as_tensor(o)->dim()); }
+PyObject* numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_tensor(o)->numel); }
+PyObject* storage_offset(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(as_tensor(o)->offset);
+}
+PyObject* element_size(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(itemsize(as_tensor(o)->dtype));
+}
+PyObject* data_ptr(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    own_memory(t->storage);
+    return PyLong_FromVoidPtr(t->numel ? t->data() : nullptr);
+  });
+}
+PyObject* is_contiguous_method(PyObject* o, PyObject*, PyObject*) {
+  return PyBool_FromLong(as_tensor(o)->contiguous);
+}
+PyObject* is_view_method(PyObject* o, PyObject*) { return PyBool_FromLong(is_view(as_tensor(o))); }
+PyObject* is_inference_method(PyObject* o, PyObject*) {
+  return PyBool_FromLong(as_tensor(o)->storage->inference);
+}
+PyObject* is_floating_point(PyObject* o, PyObject*) {
+  return PyBool_FromLong(is_floating(as_tensor(o)->dtype));
+}
+PyObject* is_complex_method(PyObject* o, PyObject*) {
+  return PyBool_FromLong(is_complex(as_tensor(o)->dtype));
+}
+PyObject* is_signed(PyObject* o, PyObject*) {
+  DType d = as_tensor(o)->dtype;
+  return PyBool_FromLong(d != DType::U8 && d != DType::Bool);
+}
+PyObject* get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }
+PyObject* is_same_storage(PyObject* a, PyObject* b) {
+  return PyBool_FromLong(is_tensor(b) && as_tensor(a)->storage == as_tensor(b)->storage);
+}
+PyObject* storage_bytes(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(as_tensor(o)->storage->bytes);
+}
+
+PyObject* requires_grad_method(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"requires_grad", nullptr};
+  int wanted = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", const_cast<char**>(keywords),
+                                   &wanted))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    if (t->grad_fn && !wanted)
+      fail("you can only change requires_grad flags of leaf variables. If you want to use a "
+           "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
+           "var.detach().");
+    if (t->grad_fn) return new_reference(o);
+    if (wanted && !is_differentiable(t->dtype))
+      fail("only Tensors of floating point dtype can require gradients, got ", name(t->dtype));
+    if (wanted && t->storage->inference && !modes.inference)
+      fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+    t->requires_grad = wanted;
+    return new_reference(o);
+  });
+}
+
+PyObject* detach(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Var v = alias(as_tensor(o));
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+PyObject* detach_(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    if (is_view(t))
+      fail("Can't detach views in-place. Use detach() instead. If you are using "
+           "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+           "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+           "gradients.");
+    release_node(std::exchange(t->grad_fn, nullptr));
+    t->output_nr = 0;
+    t->requires_grad = false;
+    return new_reference(o);
+  });
+}
+
+PyObject* retain_grad(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    check(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
+    Node* fn = grad_fn_of(t);
+    if (fn && !extra(t).retains_grad) {
+      extra(t).retains_grad = true;
+      hooks_on_output(fn, t->output_nr).retains = t;
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+// Points this tensor at another's memory; used by set_, resize_, Parameter and pickling.
+PyObject* set_storage(PyObject* o, PyObject* args) {
+  PyObject* source;
+  PyObject *sizes, *strides;
+  long long offset;
+  if (!PyArg_ParseTuple(args, "O!OOL", &TensorType, &source, &sizes, &strides, &offset))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    static const Signature s("set_(int[] size, int[] stride)");
+    Tensor *t = as_tensor(o), *from = as_tensor(source);
+    Ints new_sizes = ints_argument(s, 0, sizes), new_strides = ints_argument(s, 1, strides);
+    check_region(from, new_sizes, new_strides, offset);
+    check(from->dtype == t->dtype, "set_: expected a ", name(t->dtype), " source, got ",
+          name(from->dtype));
+    Storage* storage = retain(from->storage);
+    release(t->storage);
+    t->storage = storage;
+    t->sizes = new_sizes;
+    t->strides = new_strides;
+    t->offset = offset;
+    t->numel = element_count(new_sizes);
+    t->contiguous = is_contiguous(new_sizes, new_strides);
+    t->storage->version++;
+    return new_reference(o);
+  });
+}
+
+PyObject* resize_(PyObject* o, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    static const Signature s("resize_(int[] size)");
+    PyObject* sizes = PyTuple_GET_SIZE(args) == 1 && !PyLong_Check(PyTuple_GET_ITEM(args, 0))
+                          ? PyTuple_GET_ITEM(args, 0) : args;
+    Tensor* t = as_tensor(o);
+    Ints wanted = ints_argument(s, 0, sizes);
+    check(!requires_grad(t), "cannot resize variables that require grad");
+    for (int64_t n : wanted) check(n >= 0, "resize_: negative size in ", wanted);
+    int64_t n = element_count(wanted), bytes;
+    check(n >= 0 && !__builtin_mul_overflow(n + t->offset, itemsize(t->dtype), &bytes),
+          "resize_: size overflow: ", wanted);
+    if (bytes > t->storage->bytes) resize_storage(t->storage, bytes);
+    own_memory(t->storage);
+    t->storage->version++;
+    t->sizes = wanted;
+    t->strides = contiguous_strides(wanted);
+    t->numel = n;
+    t->contiguous = true;
+    return new_reference(o);
+  });
+}
+
+// An object of a subclass on the same memory: (class, tensor, requires_grad).
+PyObject* make_subclass(PyObject*, PyObject* args) {
+  PyObject *type, *data;
+  int wanted = 0;
+  if (!PyArg_ParseTuple(args, "OO!|p:_make_subclass", &type, &TensorType, &data, &wanted))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &TensorType))
+      fail_as(PyExc_TypeError, "cls must be a subclass of Tensor");
+    Tensor* from = as_tensor(data);
+    if (wanted && !is_differentiable(from->dtype))
+      fail("Only Tensors of floating point and complex dtype can require gradients");
+    Tensor* t = new_tensor_object(reinterpret_cast<PyTypeObject*>(type));
+    t->storage = retain(from->storage);
+    t->offset = from->offset;
+    t->numel = from->numel;
+    t->sizes = from->sizes;
+    t->strides = from->strides;
+    t->contiguous = from->contiguous;
+    t->dtype = from->dtype;
+    t->requires_grad = wanted;
+    return reinterpret_cast<PyObject*>(t);
+  });
+}
+// The same tensor as another class, history included.
+PyObject* as_subclass(PyObject* o, PyObject* type) {
+  PyObject* args = PyTuple_Pack(2, type, o);
+  PyObject* made = args ? make_subclass(nullptr, args) : nullptr;
+  Py_XDECREF(args);
+  if (!made) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Tensor *t = as_tensor(made), *from = as_tensor(o);
+    if (Node* fn = grad_fn_of(from)) {
+      set_history(t, fn, int(from->output_nr));
+    } else if (requires_grad(from)) {
+      Var v = ops::alias_view(Var(from));
+      set_history(t, v->grad_fn, 0);
+    }
+    return made;
+  });
+}
+
+}  // namespace
+
+#define RL_KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)), METH_VARARGS | METH_KEYWORDS
+PyMethodDef tensor_methods[] = {
+    {"item", item, METH_NOARGS, "The one element as a Python number."},
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
+    {"size", RL_KEYWORDS(size), "size(dim=None): the shape, or one of its entries."},
+    {"stride", RL_KEYWORDS(stride), "stride(dim=None): the steps in memory per dimension."},
+    {"dim", dim, METH_NOARGS, "The number of dimensions."},
+    {"ndimension", dim, METH_NOARGS, "The number of dimensions."},
+    {"numel", numel, METH_NOARGS, "The number of elements."},
+    {"nelement", numel, METH_NOARGS, "The number of elements."},
+    {"storage_offset", storage_offset, METH_NOARGS, "Where the first element lies in the storage."},
+    {"element_size", element_size, METH_NOARGS, "Bytes per element."},
+    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"is_contiguous", RL_KEYWORDS(is_contiguous_method), "Whether it is row-major without gaps."},
+    {"_is_view", is_view_method, METH_NOARGS, "Whether it is a view that autograd knows of."},
+    {"is_inference", is_inference_method, METH_NOARGS, "Whether inference_mode made it."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether its dtype is real floating."},
+    {"is_complex", is_complex_method, METH_NOARGS, "Whether its dtype is complex."},
+    {"is_signed", is_signed, METH_NOARGS, "Whether its dtype holds negative numbers."},
+    {"get_device", get_device, METH_NOARGS, "-1: the CPU."},
+    {"_is_same_storage", is_same_storage, METH_O, nullptr},
+    {"_storage_bytes", storage_bytes, METH_NOARGS, nullptr},
+    {"requires_grad_", RL_KEYWORDS(requires_grad_method), "Sets requires_grad, in place."},
+    {"detach", detach, METH_NOARGS, "The same memory outside the graph."},
+    {"detach_", detach_, METH_NOARGS, "Leaves the graph, in place."},
+    {"backward", RL_KEYWORDS(tensor_backward),
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): computes the "
+     "gradients of the leaves and adds them to their .grad."},
+    {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad although this is not a leaf."},
+    {"_set_storage", set_storage, METH_VARARGS, nullptr},
+    {"resize_", resize_, METH_VARARGS, "Changes the shape, growing the storage as needed."},
+    {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
+    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+    {}};
+
+}  // namespace rl

@@ -1,0 +1,128 @@
+#include "tensor/allocator.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace rl {
+
+namespace {
+
+constexpr size_t kAlign = 64;
+constexpr size_t kPage = 2 << 20;     // huge page
+constexpr size_t kLarge = kPage;      // blocks from here on are mapped, not malloc'ed
+constexpr int kClasses = 64 * 8;      // eight classes per power of two
+
+std::vector<void*> bins[kClasses];
+MemoryStats stats{};
+
+// Half of the machine's memory may lie idle in the cache.
+int64_t cache_limit() {
+  static const int64_t limit = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
+  return limit;
+}
+
+int size_class(size_t block) {
+  if (block <= 8 * kAlign) return int(block / kAlign);
+  int power = std::bit_width(block - 1) - 1;  // block lies in (2^power, 2^(power+1)]
+  size_t step = size_t(1) << (power - 3);
+  return power * 8 + int((block - 1 - (size_t(1) << power)) / step);
+}
+
+void* from_system(size_t block) {
+  void* data = nullptr;
+  if (block >= kLarge) {
+    data = mmap(nullptr, block + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return nullptr;
+    // Trim to a huge-page boundary on both sides.
+    uintptr_t start = reinterpret_cast<uintptr_t>(data), aligned = (start + kPage - 1) & ~(kPage - 1);
+    if (aligned > start) munmap(data, aligned - start);
+    size_t tail = start + kPage - aligned;
+    if (tail) munmap(reinterpret_cast<void*>(aligned + block), tail);
+    data = reinterpret_cast<void*>(aligned);
+    madvise(data, block, MADV_HUGEPAGE);
+  } else {
+    data = std::aligned_alloc(kAlign, block);
+  }
+  return data;
+}
+
+void to_system(void* data, size_t block) {
+  if (block >= kLarge)
+    munmap(data, block);
+  else
+    std::free(data);
+}
+
+// The size of every block of a class (the inverse of size_class).
+size_t class_size(int c) {
+  if (c <= 8) return size_t(c) * kAlign;
+  int power = c / 8;
+  return (size_t(1) << power) + (size_t(c % 8) + 1) * (size_t(1) << (power - 3));
+}
+
+}  // namespace
+
+size_t block_size(size_t bytes) {
+  if (bytes <= 8 * kAlign) return bytes == 0 ? kAlign : (bytes + kAlign - 1) / kAlign * kAlign;
+  size_t size = class_size(size_class(bytes));
+  size_t unit = size >= kLarge ? 4096 : kAlign;
+  return (size + unit - 1) / unit * unit;
+}
+
+void* allocate(size_t block) {
+  auto& bin = bins[size_class(block)];
+  void* data;
+  if (!bin.empty()) {
+    data = bin.back();
+    bin.pop_back();
+    stats.cached_bytes -= int64_t(block);
+  } else {
+    data = from_system(block);
+    if (!data) {
+      release_cached_blocks();
+      data = from_system(block);
+    }
+    if (!data)
+      fail("DefaultCPUAllocator: not enough memory: you tried to allocate ", block, " bytes. ",
+           stats.allocated_bytes, " bytes are in use by live tensors.");
+    stats.system_allocations++;
+  }
+  stats.allocations++;
+  stats.live_blocks++;
+  stats.allocated_bytes += int64_t(block);
+  stats.peak_allocated_bytes = std::max(stats.peak_allocated_bytes, stats.allocated_bytes);
+  return data;
+}
+
+void release(void* data, size_t block) {
+  stats.live_blocks--;
+  stats.allocated_bytes -= int64_t(block);
+  if (stats.cached_bytes + int64_t(block) > cache_limit()) {
+    to_system(data, block);
+    return;
+  }
+  stats.cached_bytes += int64_t(block);
+  bins[size_class(block)].push_back(data);
+}
+
+MemoryStats memory_stats() { return stats; }
+
+void reset_peak_memory_stats() { stats.peak_allocated_bytes = stats.allocated_bytes; }
+
+void release_cached_blocks() {
+  for (int c = 0; c < kClasses; c++) {
+    size_t block = c <= 8 ? size_t(c) * kAlign : block_size(class_size(c));
+    for (void* data : bins[c]) to_system(data, block);
+    bins[c].clear();
+  }
+  stats.cached_bytes = 0;
+}
+
+}  // namespace rl

@@ -1,0 +1,164 @@
+// A short list of integers (sizes, strides, dims) that stays off the heap up to five entries.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <ostream>
+#include <utility>
+
+namespace rl {
+
+class Ints {
+ public:
+  static constexpr int kInline = 5;
+
+  Ints() : size_(0) {}
+  explicit Ints(int n, int64_t value = 0) {
+    reserve(n);
+    for (int i = 0; i < n; i++) data()[i] = value;
+  }
+  Ints(std::initializer_list<int64_t> values) : Ints(values.begin(), int(values.size())) {}
+  Ints(const int64_t* values, int n) {
+    reserve(n);
+    std::memcpy(data(), values, size_t(n) * sizeof(int64_t));
+  }
+  Ints(const Ints& other) : Ints(other.data(), other.size_) {}
+  Ints(Ints&& other) noexcept { take(other); }
+  Ints& operator=(const Ints& other) {
+    if (this != &other) {
+      if (other.size_ <= kInline && size_ <= kInline) {
+        size_ = other.size_;
+        std::memcpy(inline_, other.inline_, sizeof inline_);
+      } else {
+        Ints copy(other);
+        drop();
+        take(copy);
+      }
+    }
+    return *this;
+  }
+  Ints& operator=(Ints&& other) noexcept {
+    if (this != &other) {
+      drop();
+      take(other);
+    }
+    return *this;
+  }
+  ~Ints() { drop(); }
+
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int64_t* data() { return size_ > kInline ? heap_ : inline_; }
+  const int64_t* data() const { return size_ > kInline ? heap_ : inline_; }
+  int64_t& operator[](int i) { return data()[i]; }
+  int64_t operator[](int i) const { return data()[i]; }
+  int64_t back() const { return data()[size_ - 1]; }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + size_; }
+
+  void push_back(int64_t value) { insert(size_, value); }
+  void insert(int at, int64_t value) {
+    Ints grown;
+    grown.reserve(size_ + 1);
+    const int64_t* from = data();
+    int64_t* to = grown.data();
+    for (int i = 0; i < at; i++) to[i] = from[i];
+    to[at] = value;
+    for (int i = at; i < size_; i++) to[i + 1] = from[i];
+    *this = std::move(grown);
+  }
+  void erase(int at) {
+    Ints shrunk;
+    shrunk.reserve(size_ - 1);
+    const int64_t* from = data();
+    int64_t* to = shrunk.data();
+    for (int i = 0, j = 0; i < size_; i++)
+      if (i != at) to[j++] = from[i];
+    *this = std::move(shrunk);
+  }
+  bool contains(int64_t value) const {
+    for (int64_t v : *this)
+      if (v == value) return true;
+    return false;
+  }
+
+  friend bool operator==(const Ints& a, const Ints& b) {
+    return a.size_ == b.size_ &&
+           std::memcmp(a.data(), b.data(), size_t(a.size_) * sizeof(int64_t)) == 0;
+  }
+
+  // As torch writes a shape in its messages: [2, 3].
+  friend std::ostream& operator<<(std::ostream& out, const Ints& ints) {
+    out << '[';
+    for (int i = 0; i < ints.size_; i++) out << (i ? ", " : "") << ints[i];
+    return out << ']';
+  }
+
+ private:
+  void reserve(int n) {
+    size_ = n;
+    if (n > kInline) heap_ = static_cast<int64_t*>(std::malloc(size_t(n) * sizeof(int64_t)));
+  }
+  void drop() {
+    if (size_ > kInline) std::free(heap_);
+    size_ = 0;
+  }
+  void take(Ints& other) {
+    size_ = other.size_;
+    std::memcpy(inline_, other.inline_, sizeof inline_);
+    other.size_ = 0;
+  }
+
+  int size_;
+  union {
+    int64_t inline_[kInline];
+    int64_t* heap_;
+  };
+};
+
+// The number of elements, or -1 when it does not fit 63 bits.
+inline int64_t element_count(const Ints& sizes) {
+  int64_t n = 1;
+  bool overflow = false;
+  for (int64_t s : sizes) {
+    if (s == 0) return 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  return overflow ? -1 : n;
+}
+
+inline Ints contiguous_strides(const Ints& sizes) {
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    strides[i] = step;
+    step *= sizes[i] > 1 ? sizes[i] : 1;
+  }
+  return strides;
+}
+
+inline bool is_contiguous(const Ints& sizes, const Ints& strides) {
+  int64_t step = 1;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] != 1) {
+      if (strides[i] != step) return false;
+      step *= sizes[i];
+    }
+  }
+  return true;
+}
+
+// Every element has its own place and there are no gaps, in some order of the dimensions.
+bool is_dense(const Ints& sizes, const Ints& strides);
+
+// No two elements share a place, as far as nested strides tell (an exact test is hard).
+bool has_distinct_elements(const Ints& sizes, const Ints& strides);
+
+// Two elements may share a place (a true overlap test is hard; this one is exact for the layouts
+// that views make and errs on the side of "no overlap", as torch does).
+bool overlaps_itself(const Ints& sizes, const Ints& strides);
+
+}  // namespace rl

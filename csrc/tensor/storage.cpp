@@ -1,0 +1,159 @@
+#include "tensor/storage.h"
+
+#include <cstring>
+#include <vector>
+
+#include "tensor/allocator.h"
+#include "tensor/error.h"
+
+namespace rl {
+
+struct SharedBlock {
+  int64_t references;
+  char* data;
+  size_t block;
+};
+
+namespace {
+
+std::vector<Storage*> free_storages;
+
+Storage* blank_storage() {
+  Storage* s;
+  if (!free_storages.empty()) {
+    s = free_storages.back();
+    free_storages.pop_back();
+  } else {
+    s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
+    if (!s) fail("not enough memory for a tensor's storage");
+  }
+  s->references = 1;
+  s->block = 0;
+  s->shared = nullptr;
+  s->owner = nullptr;
+  s->version = 0;
+  s->device = {};
+  s->inference = false;
+  s->exported = false;
+  s->writer = {};
+  s->writer_op = nullptr;
+  return s;
+}
+
+void attach_memory(Storage* s, int64_t bytes) {
+  s->bytes = bytes;
+  if (bytes <= int64_t(sizeof s->inline_data)) {
+    s->data = s->inline_data;
+    s->block = 0;
+  } else {
+    s->block = block_size(size_t(bytes));
+    s->data = static_cast<char*>(allocate(s->block));
+  }
+}
+
+void detach_memory(Storage* s) {
+  if (s->shared) {
+    if (--s->shared->references == 0) {
+      release(s->shared->data, s->shared->block);
+      delete s->shared;
+    }
+    s->shared = nullptr;
+  } else if (s->block) {
+    release(s->data, s->block);
+  }
+  Py_CLEAR(s->owner);
+  s->block = 0;
+}
+
+}  // namespace
+
+Storage* new_storage(int64_t bytes, Device device) {
+  Storage* s = blank_storage();
+  s->device = device;
+  try {
+    attach_memory(s, bytes);
+  } catch (...) {
+    free_storages.push_back(s);
+    throw;
+  }
+  return s;
+}
+
+Storage* foreign_storage(void* data, int64_t bytes, PyObject* owner) {
+  Storage* s = blank_storage();
+  s->data = static_cast<char*>(data);
+  s->bytes = bytes;
+  s->owner = owner;
+  return s;
+}
+
+PyObject* storage_owner(Storage* s) {
+  s->exported = true;
+  PyObject* capsule = PyCapsule_New(retain(s), nullptr, [](PyObject* c) {
+    release(static_cast<Storage*>(PyCapsule_GetPointer(c, nullptr)));
+  });
+  if (!capsule) {
+    release(s);
+    throw PythonError{};
+  }
+  return capsule;
+}
+
+Storage* lazy_clone(Storage* from) {
+  if (!from->block) {  // inline or foreign: a copy now
+    Storage* s = new_storage(from->bytes, from->device);
+    std::memcpy(s->data, from->data, size_t(from->bytes));
+    return s;
+  }
+  if (!from->shared) from->shared = new SharedBlock{1, from->data, from->block};
+  from->shared->references++;
+  Storage* s = blank_storage();
+  s->device = from->device;
+  s->data = from->data;
+  s->bytes = from->bytes;
+  s->block = from->block;
+  s->shared = from->shared;
+  return s;
+}
+
+void own_memory(Storage* s) {
+  SharedBlock* shared = s->shared;
+  if (!shared) return;
+  if (shared->references == 1) {
+    delete shared;
+    s->shared = nullptr;
+    return;
+  }
+  char* copy = static_cast<char*>(allocate(s->block));
+  std::memcpy(copy, s->data, size_t(s->bytes));
+  shared->references--;
+  s->shared = nullptr;
+  s->data = copy;
+}
+
+void resize_storage(Storage* s, int64_t bytes) {
+  check(!s->owner && !s->exported,
+        "Trying to resize storage that is not resizable: its memory is shared with another library "
+        "(NumPy, DLPack, a buffer) or a .data alias. Use clone() first.");
+  Storage* grown = new_storage(bytes, s->device);
+  std::memcpy(grown->data, s->data, size_t(std::min(bytes, s->bytes)));
+  detach_memory(s);
+  if (grown->block) {
+    s->data = grown->data;
+    s->block = grown->block;
+    grown->block = 0;
+  } else {
+    std::memcpy(s->inline_data, grown->inline_data, sizeof s->inline_data);
+    s->data = s->inline_data;
+  }
+  s->bytes = bytes;
+  release(grown);
+}
+
+void delete_storage(Storage* s) {
+  detach_memory(s);
+  s->writer.drop();
+  free_storages.push_back(s);
+}
+
+}  // namespace rl

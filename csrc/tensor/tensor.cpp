@@ -1,0 +1,245 @@
+#include "tensor/tensor.h"
+
+#include <new>
+
+#include "autograd/modes.h"
+#include "autograd/node.h"
+#include "kernels/cpu/convert.h"
+#include "tensor/allocator.h"
+#include "tensor/pool.h"
+
+namespace rl {
+
+PyTypeObject* parameter_type = nullptr;
+
+namespace {
+
+Pool& pool() {
+  static Pool* p = new Pool(sizeof(Tensor));
+  return *p;
+}
+
+DType the_default_dtype = DType::F32;
+
+int64_t storage_bytes(const Ints& sizes, const Ints& strides, DType dtype) {
+  for (int64_t s : sizes)
+    if (s == 0) return 0;
+  int64_t last = 0;
+  for (int i = 0; i < sizes.size(); i++) {
+    int64_t reach;
+    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      fail("Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+  }
+  int64_t bytes;
+  if (__builtin_mul_overflow(last + 1, itemsize(dtype), &bytes) || bytes > (int64_t(1) << 60))
+    fail("Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+  return bytes;
+}
+
+void check_sizes(const Ints& sizes) {
+  for (int64_t s : sizes)
+    if (s < 0) [[unlikely]]
+      fail("Trying to create tensor with negative dimension ", s, ": ", sizes);
+  if (sizes.size() > 64) [[unlikely]]
+    fail("a tensor has at most 64 dimensions, got ", sizes.size());
+}
+
+Var bare(DType dtype) {
+  Tensor* t = new_tensor_object();
+  t->dtype = dtype;
+  return Var::steal(t);
+}
+
+}  // namespace
+
+Tensor* new_tensor_object(PyTypeObject* type) {
+  Tensor* t;
+  if (type == &TensorType) {
+    t = static_cast<Tensor*>(pool().take());
+    PyObject_Init(reinterpret_cast<PyObject*>(t), type);
+  } else {
+    t = reinterpret_cast<Tensor*>(type->tp_alloc(type, 0));
+    if (!t) throw PythonError{};
+  }
+  t->storage = nullptr;
+  t->offset = 0;
+  t->numel = 0;
+  new (&t->sizes) Ints();
+  new (&t->strides) Ints();
+  t->grad_fn = nullptr;
+  t->extra = nullptr;
+  t->dict = nullptr;
+  t->weakrefs = nullptr;
+  t->output_nr = 0;
+  t->dtype = DType::F32;
+  t->requires_grad = false;
+  t->contiguous = true;
+  t->leads_to_python = false;
+  t->wrapped_number = false;
+  return t;
+}
+
+void free_tensor_slot(Tensor* t) { pool().give(t); }
+
+void for_each_tensor(void (*visit)(Tensor*, void*), void* context) {
+  pool().for_each([&](PyObject* o) { visit(reinterpret_cast<Tensor*>(o), context); });
+}
+
+Var empty(const Ints& sizes, DType dtype, Device device) {
+  int64_t n = element_count(sizes), bytes = 0;
+  if (n < 0 || __builtin_mul_overflow(n, itemsize(dtype), &bytes) || bytes > (int64_t(1) << 60))
+      [[unlikely]] {
+    check_sizes(sizes);
+    fail("Storage size calculation overflowed with sizes=", sizes, " and dtype ", name(dtype));
+  }
+  check_sizes(sizes);
+  Var v = bare(dtype);
+  v->storage = new_storage(bytes, device);
+  v->storage->inference = modes.inference;
+  v->numel = n;
+  v->sizes = sizes;
+  v->strides = contiguous_strides(sizes);
+  return v;
+}
+
+Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device device) {
+  check_sizes(sizes);
+  check(sizes.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
+        " and ", sizes);
+  for (int64_t s : strides) check(s >= 0, "as_strided: Negative strides are not supported: ", strides);
+  Var v = bare(dtype);
+  v->storage = new_storage(storage_bytes(sizes, strides, dtype), device);
+  v->storage->inference = modes.inference;
+  v->numel = element_count(sizes);
+  v->sizes = sizes;
+  v->strides = strides;
+  v->contiguous = is_contiguous(sizes, strides);
+  return v;
+}
+
+Var empty_like(const Tensor* like, DType dtype) {
+  if (like->contiguous) return empty(like->sizes, dtype, like->storage->device);
+  if (is_dense(like->sizes, like->strides))
+    return empty_strided(like->sizes, like->strides, dtype, like->storage->device);
+  // Keep the order of the dimensions by stride, without the gaps.
+  int n = like->dim();
+  Ints order(n), strides(n);
+  for (int i = 0; i < n; i++) order[i] = i;
+  for (int i = 1; i < n; i++)
+    for (int j = i; j > 0; j--) {
+      int64_t a = order[j - 1], b = order[j];
+      if (like->strides[int(b)] == 0 || like->strides[int(a)] == 0 ||
+          like->strides[int(a)] >= like->strides[int(b)])
+        break;
+      std::swap(order[j - 1], order[j]);
+    }
+  int64_t step = 1;
+  for (int i = n - 1; i >= 0; i--) {
+    strides[int(order[i])] = step;
+    step *= std::max<int64_t>(like->sizes[int(order[i])], 1);
+  }
+  return empty_strided(like->sizes, strides, dtype, like->storage->device);
+}
+
+Var alias(const Tensor* of, Ints&& sizes, Ints&& strides, int64_t offset) {
+  Var v = bare(of->dtype);
+  v->storage = retain(of->storage);
+  v->offset = offset;
+  v->numel = element_count(sizes);
+  v->contiguous = is_contiguous(sizes, strides);
+  v->sizes = std::move(sizes);
+  v->strides = std::move(strides);
+  return v;
+}
+
+Var alias(const Tensor* of, const Ints& sizes, const Ints& strides, int64_t offset) {
+  return alias(of, Ints(sizes), Ints(strides), offset);
+}
+
+Var alias(const Tensor* of) {
+  Var v = bare(of->dtype);
+  v->storage = retain(of->storage);
+  v->offset = of->offset;
+  v->numel = of->numel;
+  v->contiguous = of->contiguous;
+  v->sizes = of->sizes;
+  v->strides = of->strides;
+  return v;
+}
+
+Var lazy_clone(const Tensor* of) {
+  Var v = alias(of);
+  Storage* shared = v->storage;
+  v->storage = lazy_clone(shared);
+  release(shared);
+  return v;
+}
+
+Var wrap_storage(Storage* storage, const Ints& sizes, const Ints& strides, int64_t offset,
+                 DType dtype) {
+  Var v = bare(dtype);
+  v->storage = storage;
+  v->offset = offset;
+  v->numel = element_count(sizes);
+  v->sizes = sizes;
+  v->strides = strides;
+  v->contiguous = is_contiguous(sizes, strides);
+  return v;
+}
+
+Var::Var(double value) : Var(empty({}, DType::F64)) {
+  *t_->data<double>() = value;
+  t_->wrapped_number = true;
+}
+
+Extra& extra(Tensor* t) {
+  if (!t->extra) t->extra = new Extra;
+  return *t->extra;
+}
+
+bool is_exclusive(const Tensor* t) { return Py_REFCNT(t) == 1 && is_exclusive(t->storage); }
+
+void check_writable(const Tensor* t) {
+  if (!t->contiguous && overlaps_itself(t->sizes, t->strides))
+    fail("unsupported operation: more than one element of the written-to tensor refers to a single "
+         "memory location. Please clone() the tensor before performing the operation. (sizes ",
+         t->sizes, ", strides ", t->strides, ")");
+  if (t->storage->inference && !modes.inference)
+    fail("Inplace update to inference tensor outside InferenceMode is not allowed."
+         "You can make a clone to get a normal tensor before doing inplace update.");
+}
+
+void prepare_write(Tensor* t, const char* op) {
+  check_writable(t);
+  Storage* s = t->storage;
+  own_memory(s);
+  s->version++;
+  s->writer.note();
+  s->writer_op = op;
+}
+
+int64_t wrap_dim(int64_t dim, int ndim, const char* op) {
+  int64_t n = ndim == 0 ? 1 : ndim;
+  if (dim < -n || dim >= n) [[unlikely]]
+    fail_as(PyExc_IndexError, op ? op : "", op ? ": " : "",
+            "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ",
+            dim, ")");
+  return dim < 0 ? dim + n : dim;
+}
+
+Ints wrap_dims(const Ints& dims, int ndim, const char* op) {
+  Ints wrapped(dims.size());
+  for (int i = 0; i < dims.size(); i++) {
+    wrapped[i] = wrap_dim(dims[i], ndim, op);
+    for (int j = 0; j < i; j++)
+      check(wrapped[j] != wrapped[i], op, ": dim ", wrapped[i],
+            " appears multiple times in the list of dims ", dims);
+  }
+  return wrapped;
+}
+
+DType default_dtype() { return the_default_dtype; }
+void set_default_dtype(DType dtype) { the_default_dtype = dtype; }
+
+}  // namespace rl

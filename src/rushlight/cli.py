@@ -1,0 +1,129 @@
+"""The command line: `rushlight demo`, `rushlight info`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# Instruction sets that the kernels are compiled for or that decide the speed of the BLAS.
+_FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from rushlight import _demo
+
+    return _demo.run(steps=arguments.steps, seconds=arguments.seconds, seed=arguments.seed)
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    for name, value in _facts():
+        print(f"{name:<10} {value}")
+    return 0
+
+
+def _facts() -> Iterator[tuple[str, str]]:
+    import rushlight
+
+    yield "rushlight", f"{rushlight.__version__}  ({os.path.dirname(rushlight.__file__ or '')})"
+    yield "python", f"{platform.python_version()} {platform.python_implementation()}"
+    yield "system", platform.platform()
+    model, features = _cpu()
+    yield "cpu", f"{model}, {os.cpu_count()} logical cores"
+    if features:
+        yield "features", " ".join(features)
+    yield "threads", str(rushlight.get_num_threads())
+    yield "blas", _blas()
+    rows = list(_memory(getattr(rushlight, "memory_stats", dict)()))
+    yield from zip(["memory"] + [""] * len(rows), rows, strict=False)
+
+
+def _cpu() -> tuple[str, list[str]]:
+    """The processor's name and those of its features that matter here."""
+    model, flags = platform.processor() or platform.machine(), set()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() == "model name":
+                    model = value.strip()
+                elif key.strip() in ("flags", "Features"):
+                    flags = set(value.split())
+                if not line.strip():
+                    break
+    except OSError:
+        pass
+    return model, [name for name in _FEATURES if name in flags]
+
+
+def _blas() -> str:
+    from importlib import metadata
+
+    try:
+        return f"OpenBLAS, scipy-openblas32 {metadata.version('scipy-openblas32')}"
+    except metadata.PackageNotFoundError:
+        return "the scipy-openblas32 package is not installed"
+
+
+def _memory(stats: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in stats.items():
+        label = f"{path}{name}"
+        if isinstance(value, dict):
+            yield from _memory(value, label + ".")
+        elif "bytes" in label and isinstance(value, int):
+            yield f"{label} = {value:,} ({value / 2**20:.1f} MiB)"
+        else:
+            yield f"{label} = {value:,}" if isinstance(value, int) else f"{label} = {value}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rushlight", description="A PyTorch-compatible autograd engine."
+    )
+    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+
+    demo = commands.add_parser("demo", help="train a small language model on Python's own source")
+    demo.add_argument("--steps", type=_positive(int), default=900, help="training steps (900)")
+    demo.add_argument(
+        "--seconds", type=_positive(float), default=35.0, help="stop training after this time (35)"
+    )
+    demo.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    demo.set_defaults(run=_demo)
+
+    info = commands.add_parser("info", help="what this installation is and what it runs on")
+    info.set_defaults(run=_info)
+    return parser
+
+
+def _positive(kind: type[int] | type[float]) -> Any:
+    def parse(text: str) -> float:
+        value = kind(text)
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"expected a positive number, got {text}")
+        return value
+
+    parse.__name__ = kind.__name__
+    return parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader left; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

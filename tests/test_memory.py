@@ -1,0 +1,313 @@
+"""Memory: graphs end when they should, cycles are collected, depth does not matter."""
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+import rushlight as torch
+from support import leaf
+
+
+class Probe:
+    """Something weakly referenceable to hang on a tensor or node."""
+
+
+def watched(t):
+    t.probe = Probe()
+    return weakref.ref(t.probe)
+
+
+class SaveOutputView(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y.view(-1))
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].view(g.shape)
+
+
+class KeepOutput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.output = x * 2
+        return ctx.output
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def grad_with_history():
+    x = leaf([1.0])
+    (x**3).sum().backward(create_graph=True)
+    return watched(x)
+
+
+def function_saves_view_of_its_output():
+    y = SaveOutputView.apply(leaf([1.0]))
+    return watched(y)
+
+
+def hook_closes_over_its_own_tensor():
+    y = leaf([1.0]) * 2
+    y.register_hook(lambda g: y.sum() and None)
+    return watched(y)
+
+
+def hook_on_a_leaf_closes_over_the_leaf():
+    x = leaf([1.0])
+    x.register_hook(lambda g: x.sum() and None)
+    return watched(x)
+
+
+def leaf_attribute_holds_a_later_output():
+    x = leaf([1.0])
+    x.later = (x * 2).exp()
+    return watched(x)
+
+
+def context_holds_the_output():
+    y = KeepOutput.apply(leaf([1.0]))
+    return watched(y)
+
+
+def node_metadata_holds_the_tensor():
+    y = leaf([1.0]).exp()
+    y.grad_fn.metadata["tensor"] = y
+    return watched(y)
+
+
+def object_holds_output_and_hook_holds_object():
+    class Model:
+        pass
+
+    model = Model()
+    x = leaf([1.0])
+    model.out = (x * 3).sin()
+    model.out.register_hook(lambda g: setattr(model, "seen", g))
+    x.model = model
+    model.out.sum().backward(retain_graph=True)
+    return watched(x)
+
+
+CYCLES = [
+    grad_with_history,
+    function_saves_view_of_its_output,
+    hook_closes_over_its_own_tensor,
+    hook_on_a_leaf_closes_over_the_leaf,
+    leaf_attribute_holds_a_later_output,
+    context_holds_the_output,
+    node_metadata_holds_the_tensor,
+    object_holds_output_and_hook_holds_object,
+]
+
+
+class TestCycles:
+    @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+    @pytest.mark.parametrize("make", CYCLES)
+    def test_one_collection_frees_the_cycle(self, make):
+        gc.collect()
+        alive = make()
+        gc.collect()
+        assert alive() is None
+
+    @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+    @pytest.mark.parametrize("make", CYCLES)
+    def test_repeated_cycles_leave_no_objects_behind(self, make):
+        gc.collect()
+        make()
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(200):
+            make()
+        gc.collect()
+        assert len(gc.get_objects()) - before < 50
+
+    def test_a_live_graph_is_never_collected(self):
+        x = leaf([1.0])
+        y = (x * 2).exp()
+        y.register_hook(lambda g: g * 2)
+        for _ in range(3):
+            gc.collect()
+        y.sum().backward()
+        assert x.grad.item() == pytest.approx(4 * 7.38905609893065)
+
+
+class TestLifetimes:
+    def test_a_graph_without_cycles_dies_with_its_last_reference(self):
+        gc.disable()
+        try:
+            y = leaf([1.0]) * 2
+            alive = watched(y)
+            z = y.exp() + y
+            del y
+            del z
+            assert alive() is None
+        finally:
+            gc.enable()
+
+    def test_saved_tensors_live_until_backward_and_no_longer(self):
+        x = leaf([1.0])
+        h = x * 2
+        alive = watched(h)
+        loss = (h * h).sum()
+        del h
+        assert alive() is not None
+        loss.backward()
+        assert alive() is None
+
+    def test_retain_graph_keeps_them(self):
+        h = leaf([1.0]) * 2
+        alive = watched(h)
+        loss = (h * h).sum()
+        del h
+        loss.backward(retain_graph=True)
+        assert alive() is not None
+        del loss
+        assert alive() is None
+
+    @pytest.mark.parametrize(
+        "op", [lambda t: t + 1, lambda t: -t, lambda t: t.sum(), lambda t: t * 3, lambda t: t - t]
+    )
+    def test_operations_that_need_no_value_keep_none(self, op):
+        h = leaf([1.0]) * 2
+        alive = watched(h)
+        y = op(h)
+        del h
+        assert alive() is None
+        assert y.requires_grad
+
+    def test_values_are_not_saved_for_gradients_that_are_not_wanted(self):
+        w = torch.ones(1, dtype=torch.float64)
+        h = leaf([1.0]) * 2
+        alive = watched(h)
+        y = h * w
+        del h
+        assert alive() is None
+        assert y.requires_grad
+
+    def test_no_grad_keeps_nothing(self):
+        h = torch.ones(1)
+        alive = watched(h)
+        with torch.no_grad():
+            y = h * h
+        del h
+        assert alive() is None
+        assert y.item() == 1
+
+    def test_a_view_keeps_the_storage_of_its_base(self):
+        t = torch.arange(1000.0)
+        v = t[500:]
+        del t
+        gc.collect()
+        assert v[0].item() == 500
+
+    def test_an_iterated_training_loop_does_not_grow(self):
+        w = leaf([1.0, 2.0])
+
+        def step():
+            ((w * 2).exp() ** 2).sum().backward()
+            w.grad = None
+
+        step()
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(100):
+            step()
+        gc.collect()
+        assert len(gc.get_objects()) - before < 20
+
+
+class TestStatistics:
+    def test_figures_rise_with_an_allocation_and_fall_after_it(self):
+        def allocated():
+            stats = torch.memory_stats()
+            assert all(isinstance(v, (int, float)) for v in stats.values())
+            return next(v for k, v in stats.items() if "allocated" in k and "peak" not in k)
+
+        gc.collect()
+        before = allocated()
+        t = torch.ones(1 << 20)
+        during = allocated()
+        assert during - before >= 4 << 20
+        del t
+        assert allocated() <= before + (1 << 16)
+
+
+DEEP = """
+import threading
+import rushlight as torch
+
+def work():
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for _ in range({depth}):
+        y = {step}
+    y.sum().backward()
+    print(x.grad.item())
+    del y
+
+threading.stack_size(256 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+class TestDepth:
+    @pytest.mark.parametrize(
+        ("step", "expected"),
+        [("y + 1", 1.0), ("y * 1.0", 1.0), ("y.view(1)", 1.0), ("torch.cat([y])", 1.0)],
+    )
+    def test_200000_operations_on_a_small_stack(self, step, expected):
+        run = subprocess.run(
+            [sys.executable, "-c", DEEP.format(depth=200_000, step=step)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert run.returncode == 0, run.stderr[-2000:]
+        assert float(run.stdout) == expected
+
+    def test_a_deep_graph_dropped_without_backward(self):
+        def work():
+            y = leaf([1.0])
+            for _ in range(200_000):
+                y = y.sin() * 1.0
+            done.append(y.item() > 0)
+
+        done = []
+        previous = threading.stack_size(256 * 1024)
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(previous)
+        assert done == [True]
+
+    def test_a_deep_chain_of_in_place_writes(self):
+        x = leaf([1.0])
+        t = x * 1
+        for _ in range(20_000):
+            t.add_(1)
+        t.sum().backward()
+        assert x.grad.item() == 1
+
+    def test_deep_cycles_are_collected_without_recursion(self):
+        x = leaf([1.0])
+        y = x
+        for _ in range(50_000):
+            y = y + 1
+        x.end = y
+        alive = watched(x)
+        del x, y
+        gc.collect()
+        assert alive() is None
