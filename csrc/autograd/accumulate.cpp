@@ -68,7 +68,7 @@ Node* accumulator_of(Tensor* t) {
   if (e.accumulator) {
     Py_INCREF(e.accumulator);
   } else {
-    Node* node = new_node(const_cast<NodeClass&>(accumulate_class), 0);
+    Node* node = new_node(accumulate_class, 0);
     node->sequence = UINT64_MAX;  // runs as soon as it is ready
     Py_INCREF(t);
     node->payload<Leaf>().variable = t;

@@ -25,7 +25,7 @@ void apply_slices(Node* node, Pass& pass) {
                                               r.strides, r.offset);
 }
 
-NodeClass slices_class = {.name = "CopySlices",
+const NodeClass slices_class = {.name = "CopySlices",
                           .apply = apply_slices,
                           .destroy = destroy_region,
                           .payload = sizeof(RegionPtr)};
@@ -36,7 +36,7 @@ void apply_region(Node* node, Pass& pass) {
   pass.results[0] = ops::embed(pass.grads[0], r.whole, r.strides, r.offset);
 }
 
-NodeClass region_class = {.name = "AsStridedBackward0",
+const NodeClass region_class = {.name = "AsStridedBackward0",
                           .apply = apply_region,
                           .destroy = destroy_region,
                           .payload = sizeof(RegionPtr)};

@@ -51,7 +51,7 @@ void init_node(Node* node, const NodeClass* cls, int edges, int outputs) {
   new (&node->scratch) Scratch();
 }
 
-Node* new_node(NodeClass& cls, int edges, int outputs) {
+Node* new_node(const NodeClass& cls, int edges, int outputs) {
   size_t slot = (cls.payload + kStep - 1) / kStep;
   if (slot >= kPools) fail("internal error: the payload of ", cls.name, " is too large");
   if (!cls.type) node_type(cls);

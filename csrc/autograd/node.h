@@ -64,7 +64,7 @@ struct NodeClass {
   // A view's gradient lands in a part of its input's: added there, without a tensor of its own.
   void (*deposit)(Node*, const Var& grad, Var& sum) = nullptr;
   size_t payload = 0;
-  PyTypeObject* type = nullptr;
+  mutable PyTypeObject* type = nullptr;
 };
 
 // What a backward run keeps per node.
@@ -109,9 +109,9 @@ extern PyTypeObject NodeType;
 extern const NodeClass accumulate_class;
 
 // A node with `edges` empty edges and zeroed payload, numbered and with the user's line noted.
-Node* new_node(NodeClass& cls, int edges, int outputs = 1);
+Node* new_node(const NodeClass& cls, int edges, int outputs = 1);
 void init_node(Node* node, const NodeClass* cls, int edges, int outputs);
-PyTypeObject* node_type(NodeClass& cls);
+PyTypeObject* node_type(const NodeClass& cls);
 
 // Where gradients of t go; null when it needs none. New reference.
 Edge gradient_edge(Tensor* t);

@@ -35,6 +35,7 @@ RL_POINTWISE(AddScaled)
 
 struct Sub : Binary<Sub> {
   static constexpr auto name = "sub";
+  static constexpr auto aliases = "subtract";
   static constexpr auto doc = "sub(a, b): the difference a - b.";
   static constexpr Types types = Types::Numeric;
   template <class V> static V value(V a, V b) { return V(a - b); }
@@ -45,6 +46,7 @@ RL_POINTWISE(Sub)
 
 struct SubScaled : Binary<SubScaled> {
   static constexpr auto name = "sub_scaled";
+  static constexpr auto aliases = "subtract";
   static constexpr auto signature =
       "sub(Tensor|Number input, Tensor|Number other, *, float alpha)";
   static constexpr auto grad_name = "SubBackward0";
@@ -73,6 +75,7 @@ RL_POINTWISE(Rsub)
 
 struct Mul : Binary<Mul> {
   static constexpr auto name = "mul";
+  static constexpr auto aliases = "multiply";
   static constexpr auto doc = "mul(a, b): the product a * b, with broadcasting and type promotion.";
   static constexpr Types types = Types::All;
   static constexpr Save saves[] = {Save::B, Save::A};
@@ -87,6 +90,7 @@ RL_POINTWISE(Mul)
 
 struct Div : Binary<Div> {
   static constexpr auto name = "div";
+  static constexpr auto aliases = "divide true_divide";
   static constexpr auto doc = "div(a, b): the quotient a / b; integers give floating results.";
   static constexpr Types types = Types::FloatComplex;
   static constexpr Result result = Result::Float;
@@ -194,6 +198,7 @@ RL_POINTWISE(Fmod)
 
 struct Neg : Unary<Neg> {
   static constexpr auto name = "neg";
+  static constexpr auto aliases = "negative";
   static constexpr auto doc = "neg(x): -x.";
   static constexpr Types types = Types::Numeric;
   template <class V> static V value(V x) { return V(-x); }
@@ -339,6 +344,7 @@ RL_POINTWISE(Cube)
 
 struct Abs : Unary<Abs> {
   static constexpr auto name = "abs";
+  static constexpr auto aliases = "absolute";
   static constexpr auto doc = "abs(x): the absolute value; complex numbers give their modulus.";
   static constexpr Types types = Types::Numeric;
   static constexpr Save saves[] = {Save::A};
@@ -347,7 +353,8 @@ struct Abs : Unary<Abs> {
 };
 RL_POINTWISE(Abs)
 
-struct Sgn : Unary<Sgn> {
+// For real numbers; complex.cpp has the op.
+struct Sgn : Hidden<Sgn, 1> {
   static constexpr auto name = "sgn";
   static constexpr auto doc = "sgn(x): x / |x|, 0 at 0.";
   static constexpr Types types = Types::Real;
@@ -367,9 +374,10 @@ struct Sign : Unary<Sign> {
 };
 RL_POINTWISE(Sign)
 
-#define RL_ROUNDING(Type, function, text)                                       \
+#define RL_ROUNDING(Type, function, others, text)                               \
   struct Type : Unary<Type> {                                                   \
     static constexpr auto name = #function;                                     \
+    static constexpr auto aliases = others;                                     \
     static constexpr auto doc = #function "(x): " text " Its derivative is 0."; \
     static constexpr Types types = Types::Real;                                 \
     static constexpr Save saves[] = {Save::None};                               \
@@ -380,10 +388,10 @@ RL_POINTWISE(Sign)
     template <class V> static V partial(V, V) { return V(0); }                  \
   };                                                                            \
   RL_POINTWISE(Type)
-RL_ROUNDING(Floor, floor, "the largest integer not above x.")
-RL_ROUNDING(Ceil, ceil, "the smallest integer not below x.")
-RL_ROUNDING(Round, round, "the nearest integer, halves to even.")
-RL_ROUNDING(Trunc, trunc, "x without its fraction.")
+RL_ROUNDING(Floor, floor, "", "the largest integer not above x.")
+RL_ROUNDING(Ceil, ceil, "", "the smallest integer not below x.")
+RL_ROUNDING(Round, round, "", "the nearest integer, halves to even.")
+RL_ROUNDING(Trunc, trunc, "fix", "x without its fraction.")
 
 struct Frac : Unary<Frac> {
   static constexpr auto name = "frac";
@@ -488,19 +496,6 @@ struct Where : Ternary<Where> {
   template <class V> static V partial2(V c, V, V, V) { return where(c != V(0), V(0), V(1)); }
 };
 RL_POINTWISE(Where)
-
-struct Conj : Unary<Conj> {
-  static constexpr auto name = "conj";
-  static constexpr auto grad_name = "ConjBackward0";
-  static constexpr auto doc = "conj(x): the complex conjugate; a real tensor is returned as it is.";
-  static constexpr Types types = Types::Complex;
-  static constexpr bool differentiable = false;
-  static constexpr bool function = false;
-  static constexpr bool method = false;
-  static constexpr bool inplace = false;
-  template <class V> static V value(V x) { return conj(x); }
-};
-RL_POINTWISE(Conj)
 
 }  // namespace
 

@@ -7,9 +7,10 @@ using namespace math;
 
 namespace {
 
-#define RL_COMPARISON(Type, function, op, text, kinds)                     \
+#define RL_COMPARISON(Type, function, op, others, text, kinds)             \
   struct Type : Binary<Type> {                                             \
     static constexpr auto name = #function;                                \
+    static constexpr auto aliases = others;                                \
     static constexpr auto doc = #function "(a, b): " text;                 \
     static constexpr Types types = kinds;                                  \
     static constexpr Result result = Result::Bool;                         \
@@ -17,12 +18,12 @@ namespace {
     template <class V> static auto value(V a, V b) { return a op b; }      \
   };                                                                       \
   RL_POINTWISE(Type)
-RL_COMPARISON(Eq, eq, ==, "whether a equals b, elementwise.", Types::All)
-RL_COMPARISON(Ne, ne, !=, "whether a differs from b, elementwise.", Types::All)
-RL_COMPARISON(Lt, lt, <, "whether a is below b, elementwise.", Types::RealBool)
-RL_COMPARISON(Le, le, <=, "whether a is at most b, elementwise.", Types::RealBool)
-RL_COMPARISON(Gt, gt, >, "whether a is above b, elementwise.", Types::RealBool)
-RL_COMPARISON(Ge, ge, >=, "whether a is at least b, elementwise.", Types::RealBool)
+RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All)
+RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.", Types::All)
+RL_COMPARISON(Lt, lt, <, "less", "whether a is below b, elementwise.", Types::RealBool)
+RL_COMPARISON(Le, le, <=, "less_equal", "whether a is at most b, elementwise.", Types::RealBool)
+RL_COMPARISON(Gt, gt, >, "greater", "whether a is above b, elementwise.", Types::RealBool)
+RL_COMPARISON(Ge, ge, >=, "greater_equal", "whether a is at least b, elementwise.", Types::RealBool)
 
 template <class V>
 auto truth(V x) {
@@ -69,10 +70,10 @@ struct LogicalNot : Unary<LogicalNot> {
 };
 RL_POINTWISE(LogicalNot)
 
-#define RL_BITWISE(Type, function, op, text)                                          \
+#define RL_BITWISE(Type, function, op, about)                                         \
   struct Type : Binary<Type> {                                                        \
     static constexpr auto name = #function;                                           \
-    static constexpr auto doc = #function "(a, b): " text;                            \
+    static constexpr auto doc = #function "(a, b): " about;                           \
     static constexpr Types types = Types::IntegerBool;                                \
     static constexpr bool differentiable = false;                                     \
     template <class V> static V value(V a, V b) {                                     \

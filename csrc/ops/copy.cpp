@@ -233,7 +233,6 @@ namespace ops {
 Var clone(const Var& a) { return call<Clone>(a, nullptr); }
 Var to(const Var& a, DType dtype) { return a.dtype() == dtype ? a : call<ToCopy>(a, dtype); }
 Var contiguous(const Var& a) { return a->contiguous ? a : call<CloneRows>(a); }
-Var conj(const Var& a) { return math::conj(a); }
 
 Var zeros(const Ints& sizes, DType dtype, Device device) {
   Var v = empty(sizes, dtype, device);

@@ -66,10 +66,10 @@ struct EmptyStrided : Creation_ {
 };
 RL_OP(EmptyStrided)
 
-#define RL_CONSTANT(Type, function, number)                                                      \
+#define RL_CONSTANT(Type, kind, number)                                                      \
   struct Type : Creation_ {                                                                      \
-    static constexpr auto signature = function "(size size, *, " RL_OPTIONS ")";                 \
-    static constexpr auto doc = function "(*size): a tensor of " #number "s.";                   \
+    static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                 \
+    static constexpr auto doc = kind "(*size): a tensor of " #number "s.";                   \
     static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                  \
                        std::optional<Device>, bool requires_grad, PyObject*) {                   \
       return finish(number == 0 ? ops::zeros(size, chosen(dtype))                                \
@@ -79,9 +79,9 @@ RL_OP(EmptyStrided)
   };                                                                                             \
   RL_OP(Type)                                                                                    \
   struct Type##Like : Creation_ {                                                                \
-    static constexpr auto signature = function                                                   \
+    static constexpr auto signature = kind                                                   \
         "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                    \
-    static constexpr auto doc = function "_like(x): " #number "s with the shape and type of x.";      \
+    static constexpr auto doc = kind "_like(x): " #number "s with the shape and type of x.";      \
     static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                  \
                        std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {        \
       Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                            \
@@ -126,10 +126,10 @@ struct FullLike : Creation_ {
 };
 RL_OP(FullLike)
 
-#define RL_NEW(Type, function, value)                                                            \
+#define RL_NEW(Type, kind, value)                                                            \
   struct Type : NonDifferentiable {                                                              \
-    static constexpr auto signature = "new_" function "(Tensor input, size size, *, " RL_OPTIONS ")"; \
-    static constexpr auto doc = "new_" function "(*size): a new tensor with x's dtype.";         \
+    static constexpr auto signature = "new_" kind "(Tensor input, size size, *, " RL_OPTIONS ")"; \
+    static constexpr auto doc = "new_" kind "(*size): a new tensor with x's dtype.";         \
     static constexpr auto family = "creation";                                                   \
     static constexpr bool function = false;                                                      \
     static constexpr bool out = false;                                                           \

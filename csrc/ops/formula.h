@@ -123,6 +123,21 @@ RL_INLINE double copysign(double x, double y) { return __builtin_copysign(x, y);
 inline Var copysign(const Var& x, const Var& y) { return call_pointwise("copysign", {x, y}); }
 inline Symbol copysign(const Symbol& x, const Symbol& y) { return call_symbol("copysign", {x, y}); }
 
+// 1 / (1 + exp(-x)), whose derivatives stay finite where exp(-x) overflows.
+template <Lane T>
+RL_INLINE T sigmoid(T x) {
+  if constexpr (is_complex_v<T>) {
+    T e = exp(x.real() < 0 ? x : -x);
+    return (x.real() < 0 ? e : T(1)) / (T(1) + e);
+  } else {
+    return T(1) / (T(1) + exp(-x));
+  }
+}
+inline Var sigmoid(const Var& x) { return call_pointwise("sigmoid", {x}); }
+inline Symbol sigmoid(const Symbol& x) {
+  return Symbol("(1.0 / (1.0 + exp(-" + x.text() + ")))");
+}
+
 // A choice: both sides are computed, so a lane stays branch-free.
 template <Lane T>
 RL_INLINE T where(bool condition, T a, T b) {
@@ -165,7 +180,7 @@ RL_INLINE T sign(T x) {
   else
     return T(x > 0) - T(std::is_signed_v<T> && x < T(0));
 }
-inline Var sign(const Var& x) { return call_pointwise("sgn", {x}); }
+Var sign(const Var& x);
 inline Symbol sign(const Symbol& x) {
   return Symbol("((" + x.text() + " > 0) - (" + x.text() + " < 0))");
 }
@@ -177,7 +192,7 @@ RL_INLINE T conj(T x) {
   else
     return x;
 }
-inline Var conj(const Var& x) { return is_complex(x.dtype()) ? call_pointwise("conj", {x}) : x; }
+Var conj(const Var& x);
 inline Symbol conj(const Symbol& x) { return x; }
 
 // Whether the real part is not negative.

@@ -19,6 +19,11 @@ Var div(const Var& a, const Var& b);
 Var neg(const Var& a);
 Var pow_number(const Var& a, const Var& exponent);  // exponent: a wrapped number
 Var matmul(const Var& a, const Var& b);
+Var mm(const Var& a, const Var& b);
+Var bmm(const Var& a, const Var& b);
+Var dot(const Var& a, const Var& b);
+Var softmax(const Var& a, int64_t dim);
+Var log_softmax(const Var& a, int64_t dim);
 Var sum(const Var& a, const Ints& dims, bool keepdim);
 Var reshape(const Var& a, const Ints& sizes);
 Var transpose(const Var& a, int64_t dim0, int64_t dim1);
@@ -31,9 +36,27 @@ Var select(const Var& a, int64_t dim, int64_t index);
 Var slice(const Var& a, int64_t dim, int64_t start, int64_t end, int64_t step);
 Var diagonal(const Var& a, int64_t offset, int64_t dim1, int64_t dim2);
 Var cat(const Vars& parts, int64_t dim);
+Var stack(const Vars& parts, int64_t dim);
+Var flip(const Var& a, const Ints& dims);
+Var atleast(const Var& a, int dims);  // atleast_1d, atleast_2d, atleast_3d
+Var tril(const Var& a, int64_t diagonal);
+Var triu(const Var& a, int64_t diagonal);
+// Picking and placing (ops/scatter.cpp, ops/index.cpp, ops/masked.cpp).
+Var gather(const Var& a, int64_t dim, const Var& index);
+Var scatter(const Var& a, int64_t dim, const Var& index, const Var& src);
+Var scatter_add(const Var& a, int64_t dim, const Var& index, const Var& src);
+Var index_select(const Var& a, int64_t dim, const Var& index);
+Var index_add(const Var& a, int64_t dim, const Var& index, const Var& src);
+Var masked_fill(const Var& a, const Var& mask, const Var& value);  // value: 0-d, cast to a's dtype
+Var nonzero(const Var& a);  // one row of indices for each nonzero element
+// a[indices]: one int64 tensor for each dimension of a, broadcast together; none is a full slice.
+Var index(const Var& a, const Vars& indices);
+Var index_put(const Var& a, const Vars& indices, const Var& values, bool accumulate);
 Var view_as_real(const Var& a);
 Var view_as_complex(const Var& a);
 Var conj(const Var& a);
+Var real(const Var& a);  // a view; of a real tensor, itself
+Var imag(const Var& a);  // a view
 Var to(const Var& a, DType dtype);
 Var clone(const Var& a);
 Var contiguous(const Var& a);
@@ -54,10 +77,15 @@ void index_put_(const Var& x, const Vars& indices, const Var& values);
 // Takes the elements of src, recording it.
 void copy_(const Var& into, const Var& src);
 
+// a[indices] = values (or +=) in place, recording it; a refused write changes nothing.
+void write_indexed(const Var& a, const Vars& indices, const Var& values, bool accumulate);
+
 // Not recorded: into += g, into = src (casting and broadcasting as needed).
 void accumulate_into(Tensor* into, const Tensor* g);
 void copy_data(Tensor* into, const Tensor* src);
 void fill_data(Tensor* into, double value);
+// The same for into[indices] = values, or += when they accumulate.
+void index_put_into(Tensor* into, const Vars& indices, const Tensor* values, bool accumulate);
 
 }  // namespace ops
 

@@ -99,8 +99,10 @@ bool conflicts(const Tensor* in, const Tensor* into) {
   return true;
 }
 
-Node* make_node(const Pointwise& op, const Var* in, const double* params) {
-  Node* node = new_node(const_cast<NodeClass&>(op.node), op.inputs);
+// An input that is about to be overwritten is kept as a copy.
+Node* make_node(const Pointwise& op, const Var* in, const double* params,
+                const Tensor* overwritten = nullptr) {
+  Node* node = new_node(op.node, op.inputs);
   Kept& kept = node->payload<Kept>();
   kept.op = &op;
   for (int i = 0; i < op.params; i++) kept.params[i] = params[i];
@@ -111,7 +113,8 @@ Node* make_node(const Pointwise& op, const Var* in, const double* params) {
   }
   try {
     for (int i = 0; i < op.inputs; i++)
-      if (has(saves, Save(1 << i))) kept.in[i].save_input(in[i].get());
+      if (has(saves, Save(1 << i)))
+        kept.in[i].save_input((in[i].get() == overwritten ? ops::clone(in[i]) : in[i]).get());
   } catch (...) {
     Py_DECREF(node);
     throw;
@@ -223,8 +226,8 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
     }
     operands[i] = safe[i].get();
   }
-  Node* node = inplace && any && modes.records() && op.differentiable ? make_node(op, in, params)
-                                                                      : nullptr;
+  bool recorded = inplace && any && modes.records() && op.differentiable;
+  Node* node = recorded ? make_node(op, in, params, into) : nullptr;
   Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
   prepare_write(into, op.name);
   run_general(op.forward[int(compute)], params, compute, op.produced[int(compute)], op.cost, into,
@@ -318,6 +321,13 @@ const Pointwise& find_pointwise(const char* name) {
   return *it->second;
 }
 
+Pointwise renamed(const Pointwise& op, const char* grad_name) {
+  Pointwise copy = op;
+  copy.node.name = grad_name;
+  copy.node.type = nullptr;
+  return copy;
+}
+
 namespace math {
 
 Var call_pointwise(const char* name, std::initializer_list<Var> arguments) {
@@ -386,8 +396,9 @@ PyObject* fast(const OpInfo& op, PyObject* const* args, Py_ssize_t count) {
 
 }  // namespace
 
-void register_pointwise(const Pointwise& p, OpInfo info) {
+void register_pointwise(const Pointwise& p, const OpInfo& described, const char* aliases) {
   table()[p.name] = &p;
+  OpInfo info = described;
   info.pointwise = &p;
   info.family = "pointwise";
   info.form = p.differentiable ? Form::Partial : Form::NonDifferentiable;
@@ -395,7 +406,13 @@ void register_pointwise(const Pointwise& p, OpInfo info) {
   info.into = into;
   info.fast = fast;
   info.out = true;
-  register_op(std::move(info));
+  register_op(info);
+  const std::string& text = described.signature.text();
+  std::istringstream names(aliases);
+  while (names >> info.name) {
+    info.signature = Signature((info.name + text.substr(text.find('('))).c_str());
+    register_op(info);
+  }
 }
 
 }  // namespace detail

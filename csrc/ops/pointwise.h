@@ -83,6 +83,8 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
 Var pointwise_jvp(const Pointwise& op, const Var* in, const double* params, const Var* tangents);
 
 const Pointwise& find_pointwise(const char* name);
+// The same op, recorded under another grad_fn name.
+Pointwise renamed(const Pointwise& op, const char* grad_name);
 
 template <class Op>
 const Pointwise& pointwise_info();
@@ -101,7 +103,10 @@ struct PointwiseDefaults {
   static constexpr bool function = true;
   static constexpr bool method = true;
   static constexpr auto module = "";
-  static constexpr const char* domain = "real";  // where samples are drawn from
+  static constexpr auto aliases = "";  // other names of the same op, split by spaces
+  // Where samples are drawn from: "real", "nonzero", "positive", "above_one", "unit" for (-1, 1),
+  // "probability" for (0, 1).
+  static constexpr const char* domain = "real";
 };
 
 // Calls f(x...) with the inputs and params as values of type V.
@@ -319,7 +324,7 @@ Pointwise make_pointwise() {
   return p;
 }
 
-void register_pointwise(const Pointwise& p, OpInfo info);
+void register_pointwise(const Pointwise& p, const OpInfo& info, const char* aliases);
 
 }  // namespace detail
 
@@ -335,6 +340,13 @@ template <class Op>
 using Binary = detail::PointwiseDefaults<Op, 2>;
 template <class Op>
 using Ternary = detail::PointwiseDefaults<Op, 3>;
+// An op that only other ops call.
+template <class Op, int Inputs>
+struct Hidden : detail::PointwiseDefaults<Op, Inputs> {
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+};
 
 // Calls a pointwise op from C++.
 template <class Op, class... X>
@@ -364,9 +376,11 @@ OpInfo describe_pointwise() {
   return info;
 }
 
-#define RL_POINTWISE(Op)                                                              \
-  [[maybe_unused]] static const bool registered_##Op =                                \
-      (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>()), true);
+#define RL_POINTWISE(Op)                                                                \
+  [[maybe_unused]] static const bool registered_##Op =                                  \
+      (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(),       \
+                                  Op::aliases),                                         \
+       true);
 
 // Resizes an out= tensor, warning when it held something.
 void resize_output(Tensor* out, const Ints& sizes);

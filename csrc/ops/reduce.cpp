@@ -30,6 +30,10 @@ int64_t reduced_count(const Ints& sizes, const std::optional<Ints>& dims) {
   return n;
 }
 
+Var restore_dims(const Var& g, const Ints& sizes, const std::optional<Ints>& dims, bool keepdim) {
+  return keepdim || sizes.empty() ? g : ops::reshape(g, keepdim_sizes(sizes, dims));
+}
+
 Reduction plan_reduction(const Var& input, const std::optional<Ints>& dims, bool keepdim,
                          const char* op) {
   Reduction r;
@@ -107,8 +111,7 @@ Var reduce_sum(const Var& input, const std::optional<Ints>& dim, bool keepdim, D
 
 // The gradient of a sum: the same number for every element that went in.
 Var spread(const Var& g, const Ints& sizes, const std::optional<Ints>& dim, bool keepdim) {
-  Var kept = keepdim || sizes.empty() ? g : ops::reshape(g, keepdim_sizes(sizes, dim));
-  return ops::expand(kept, sizes);
+  return ops::expand(restore_dims(g, sizes, dim, keepdim), sizes);
 }
 
 struct SumAll : Linear {

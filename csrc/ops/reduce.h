@@ -22,5 +22,10 @@ Reduction plan_reduction(const Var& input, const std::optional<Ints>& dims, bool
 Ints keepdim_sizes(const Ints& sizes, const std::optional<Ints>& dims);
 // The number of elements that were reduced to one.
 int64_t reduced_count(const Ints& sizes, const std::optional<Ints>& dims);
+// The result of a reduction over `sizes` (or its gradient) with the reduced dimensions as 1.
+Var restore_dims(const Var& g, const Ints& sizes, const std::optional<Ints>& dims, bool keepdim);
+// The gradient of what was picked along dim at `index`: zeros of these sizes with g added there.
+// keepdim: g and index have the dimension.
+Var put_back(const Var& g, const Var& index, const Ints& sizes, int64_t dim, bool keepdim);
 
 }  // namespace rl

@@ -25,7 +25,7 @@ const char* backward_name(const char* op) {
       upper = true;
     } else {
       name += upper ? char(std::toupper(*c)) : *c;
-      upper = false;
+      upper = std::isdigit(*c);
     }
   }
   return strdup((name + "Backward0").c_str());

@@ -43,7 +43,7 @@ struct OpInfo {
 std::vector<std::unique_ptr<OpInfo>>& registry();
 OpInfo& register_op(OpInfo info);
 
-// "sigmoid" -> "SigmoidBackward0".
+// "sigmoid" -> "SigmoidBackward0", "log1p" -> "Log1PBackward0".
 const char* backward_name(const char* op);
 
 }  // namespace rl

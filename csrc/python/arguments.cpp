@@ -1,8 +1,8 @@
 #include "python/arguments.h"
 
-#include <structseq.h>
-
 #include <map>
+
+#include "autograd/modes.h"
 
 namespace rl {
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "autograd/node.h"
+#include "ops/broadcast.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
 #include "python/objects.h"
@@ -497,9 +498,50 @@ PyObject* share(PyObject*, PyObject* o) {
       [&]() -> PyObject* { return reinterpret_cast<PyObject*>(share_buffer(o).release()); });
 }
 
+// The memory of a tensor read as another dtype: (tensor, dtype, size, stride).
+PyObject* reinterpret(PyObject*, PyObject* args) {
+  PyObject *source, *dtype, *size, *stride;
+  if (!PyArg_ParseTuple(args, "O!OOO", &TensorType, &source, &dtype, &size, &stride))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    static const Signature s("_reinterpret(dtype dtype, int[] size, int[] stride)");
+    Tensor* t = as_tensor(source);
+    DType d = dtype_argument(s, 0, dtype);
+    Ints sizes = ints_argument(s, 1, size), strides = ints_argument(s, 2, stride);
+    int64_t start = t->offset * itemsize(t->dtype);
+    check(start % itemsize(d) == 0, "_reinterpret: the offset is not a multiple of the item size");
+    Var v = wrap_storage(retain(t->storage), sizes, strides, start / itemsize(d), d);
+    check_region(v.get(), sizes, strides, v->offset);
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+
+// The bytes of a contiguous tensor.
+PyObject* to_bytes(PyObject*, PyObject* o) {
+  if (!is_tensor(o) || !as_tensor(o)->contiguous) {
+    PyErr_SetString(PyExc_TypeError, "_bytes needs a contiguous tensor");
+    return nullptr;
+  }
+  Tensor* t = as_tensor(o);
+  return PyBytes_FromStringAndSize(t->data(), t->numel * itemsize(t->dtype));
+}
+
+PyObject* get_result_type(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO:result_type", &a, &b)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    static const Signature s("result_type(Tensor|Number tensor1, Tensor|Number tensor2)");
+    Var x = tensor_argument(s, 0, a), y = tensor_argument(s, 1, b);
+    return new_reference(dtype_object(result_type(x.get(), y.get())));
+  });
+}
+
 }  // namespace
 
 PyMethodDef interop_functions[] = {
+    {"_reinterpret", reinterpret, METH_VARARGS, nullptr},
+    {"_bytes", to_bytes, METH_O, nullptr},
+    {"_result_type", get_result_type, METH_VARARGS, nullptr},
     {"_tensor", make_tensor, METH_VARARGS, nullptr},
     {"_share_buffer", share, METH_O, nullptr},
     {"_to_dlpack", to_dlpack, METH_O, nullptr},

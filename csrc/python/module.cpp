@@ -93,6 +93,15 @@ PyObject* add_tensor_methods(PyObject*, PyObject* dict) {
   PyType_Modified(&TensorType);
   Py_RETURN_NONE;
 }
+PyObject* add_node_methods(PyObject*, PyObject* dict) {
+  if (!PyDict_Check(dict)) {
+    PyErr_SetString(PyExc_TypeError, "expected a dict");
+    return nullptr;
+  }
+  if (PyDict_Update(NodeType.tp_dict, dict) < 0) return nullptr;
+  PyType_Modified(&NodeType);
+  Py_RETURN_NONE;
+}
 // Sets special methods, which live in slots rather than the dict.
 PyObject* set_tensor_repr(PyObject*, PyObject* function) {
   static PyObject* repr = nullptr;
@@ -117,6 +126,7 @@ PyMethodDef functions[] = {
     {"promote_types", promote_types, METH_VARARGS, "The dtype both convert to."},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
+    {"_add_node_methods", add_node_methods, METH_O, nullptr},
     {"_set_tensor_repr", set_tensor_repr, METH_O, nullptr},
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
     {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),

@@ -1,6 +1,4 @@
 // Nodes as Python sees them.
-#include <structmember.h>
-
 #include "autograd/node.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -204,7 +202,7 @@ void fill_type(PyTypeObject& type, const char* name) {
 
 }  // namespace
 
-PyTypeObject* node_type(NodeClass& cls) {
+PyTypeObject* node_type(const NodeClass& cls) {
   auto* type = new PyTypeObject{PyVarObject_HEAD_INIT(nullptr, 0)};
   fill_type(*type, cls.name);
   type->tp_base = &NodeType;

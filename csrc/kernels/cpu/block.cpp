@@ -3,10 +3,7 @@
 #include <bit>
 #include <type_traits>
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/simd.h"
 
 namespace rl::cpu {
@@ -47,38 +44,12 @@ RL_CLONES void abs_block(const void* from, void* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::hypot(x[2 * i], x[2 * i + 1]);
 }
 
-#ifdef __x86_64__
-// The F16C instructions, which no plain loop is compiled to.
-__attribute__((target("avx2,f16c"))) void f16_to_f32(const void* from, void* to, int64_t n) {
-  const F16* x = static_cast<const F16*>(from);
-  float* y = static_cast<float*>(to);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i));
-    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(bits));
-  }
-  for (; i < n; ++i) y[i] = x[i];
+void f16_to_f32(const void* from, void* to, int64_t n) {
+  floats_from_halves(static_cast<float*>(to), static_cast<const F16*>(from), n);
 }
-
-__attribute__((target("avx2,f16c"))) void f32_to_f16(const void* from, void* to, int64_t n) {
-  const float* x = static_cast<const float*>(from);
-  F16* y = static_cast<F16*>(to);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), bits);
-  }
-  for (; i < n; ++i) y[i] = x[i];
+void f32_to_f16(const void* from, void* to, int64_t n) {
+  halves_from_floats(static_cast<F16*>(to), static_cast<const float*>(from), n);
 }
-
-bool has_f16c() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  return has;
-}
-#else
-constexpr Convert f16_to_f32 = nullptr, f32_to_f16 = nullptr;
-bool has_f16c() { return false; }
-#endif
 
 // Which small types are computed as which large one.
 template <class Small, class Large>
@@ -94,7 +65,7 @@ constexpr bool widens() {
 
 template <class To>
 Convert loader(DType d) {
-  if (std::is_same_v<To, float> && d == DType::F16 && has_f16c()) return f16_to_f32;
+  if (std::is_same_v<To, float> && d == DType::F16) return f16_to_f32;
   return visit(d, [](auto zero) -> Convert {
     using From = decltype(zero);
     if constexpr (!std::is_same_v<From, To> && widens<From, To>()) {
@@ -106,7 +77,7 @@ Convert loader(DType d) {
 
 template <class From>
 Convert storer(DType d) {
-  if (std::is_same_v<From, float> && d == DType::F16 && has_f16c()) return f32_to_f16;
+  if (std::is_same_v<From, float> && d == DType::F16) return f32_to_f16;
   if (std::is_same_v<From, float> && d == DType::BF16) return f32_to_bf16;
   return visit(d, [](auto zero) -> Convert {
     using To = decltype(zero);

@@ -73,6 +73,7 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
 #define RL_PAIRS(X)                                                                       \
   X(F32, Bool, loop<float, Byte>)     X(Bool, F32, loop<Byte, float>)                     \
   X(F32, U8, loop<float, uint8_t>)    X(U8, F32, loop<uint8_t, float>)                    \
+  X(F32, I8, loop<float, int8_t>)     X(I8, F32, loop<int8_t, float>)                     \
   X(F32, I32, loop<float, int32_t>)   X(I32, F32, loop<int32_t, float>)                   \
   X(F32, I64, loop<float, int64_t>)   X(I64, F32, loop<int64_t, float>)                   \
   X(F32, BF16, loop<float, BF16>)     X(BF16, F32, loop<BF16, float>)                     \

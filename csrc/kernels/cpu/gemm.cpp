@@ -12,6 +12,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_int.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/sgemm.h"
 
 namespace rl::cpu {
 namespace {
@@ -162,6 +163,13 @@ void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, dou
   copy_strided(dtype, c, out_strides, DType::F32, c_buffer.get(), in_strides, sizes, 2);
 }
 
+// Our own kernel beats the BLAS where packing pays: not on thin products, nor where b has to be
+// transposed for a few rows of a.
+bool prefers_own(DType dtype, Shape s, MatrixRef b) {
+  return dtype == DType::F32 && s.m >= 96 && s.n >= 32 && s.k >= 32 &&
+         s.m * s.n >= (1 << 21) / s.k && (b.col_stride == 1 || s.m >= 256) && has_sgemm();
+}
+
 }  // namespace
 
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef a, MatrixRef b,
@@ -171,6 +179,11 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   if (k == 0) return scale(dtype, s, beta, c, c_row_stride);
   if (compute_type(dtype) != dtype) {
     return gemm_half(dtype, s, alpha, a, b, beta, c, c_row_stride);
+  }
+  if (prefers_own(dtype, s, b)) {
+    return sgemm(m, n, k, float(alpha), static_cast<const float*>(a.data), a.row_stride,
+                 a.col_stride, static_cast<const float*>(b.data), b.row_stride, b.col_stride,
+                 float(beta), static_cast<float*>(c), c_row_stride);
   }
   if (m == 1) c_row_stride = n;
   check_limits(s, c_row_stride);

@@ -62,8 +62,9 @@ RL_CLONES void add_scaled(bool* y, const bool* src, bool alpha, int64_t n) {
 // Positions of an N-d range and, for three operands, their byte offsets. Dimensions of size 1
 // are dropped and those that continue each other for all operands are joined.
 struct Range {
+  static constexpr int kMaxDims = 64;
   int ndim = 0;
-  int64_t sizes[16], strides[3][16];
+  int64_t sizes[kMaxDims], strides[3][kMaxDims];
   int64_t total = 1;
 
   void add(int64_t size, int64_t a, int64_t b, int64_t c) {

@@ -9,11 +9,6 @@ namespace rl::cpu {
 namespace {
 
 template <int Size>
-struct Item {
-  char bytes[Size];
-};
-
-template <int Size>
 struct Lane;
 template <> struct Lane<1> { using type = uint8_t; };
 template <> struct Lane<2> { using type = uint16_t; };
@@ -96,6 +91,17 @@ void transpose(char* out, int64_t out_row, const char* in, int64_t in_row, int64
 }
 
 template <int Size>
+RL_INLINE void broadcast(char* out, const char* in, int64_t n) {
+  if constexpr (Size == 16) {
+    for (int64_t i = 0; i < n; ++i) move_one<Size>(out + i * Size, in);
+  } else {
+    typename Lane<Size>::type value;
+    std::memcpy(&value, in, Size);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * Size, &value, Size);
+  }
+}
+
+template <int Size>
 RL_INLINE void move_row(char* out, int64_t out_stride, const char* in, int64_t in_stride,
                         int64_t n) {
   if (in_stride == Size && out_stride == Size) {
@@ -105,9 +111,7 @@ RL_INLINE void move_row(char* out, int64_t out_stride, const char* in, int64_t i
       for (int64_t i = 0; i < n; ++i) move_one<Size>(out + i * Size, in + i * Size);
     }
   } else if (in_stride == 0 && out_stride == Size) {
-    Item<Size> value;
-    std::memcpy(&value, in, Size);
-    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * Size, &value, Size);
+    broadcast<Size>(out, in, n);
   } else {
     for (int64_t i = 0; i < n; ++i) move_one<Size>(out + i * out_stride, in + i * in_stride);
   }

@@ -85,7 +85,9 @@ void philox(uint64_t seed, uint64_t first, int64_t groups, uint32_t* words) {
 #ifdef RL_X86
   if (has_avx512()) group = group_avx512;
 #endif
-  for (int64_t g = 0; g < groups; ++g) group(seed, first + uint64_t(g * kLanes), words + g * kWords);
+  for (int64_t g = 0; g < groups; ++g) {
+    group(seed, first + uint64_t(g * kLanes), words + g * kWords);
+  }
 }
 
 void philox64(uint64_t seed, uint64_t first, int64_t groups, uint64_t* draws) {

@@ -1,4 +1,5 @@
 // Scans along n, a tile of columns at a time; the running values are kept in the widest type.
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/fold.h"
@@ -154,9 +155,8 @@ void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t
       });
       for (int64_t o = 0; o < outer; ++o) {
         C running = Op::identity();
-        for (C* s = &start[size_t(o * pieces)]; pieces && s < start.data() + (o + 1) * pieces; ++s) {
-          C total = *s;
-          *s = running;
+        for (int64_t p = 0; p < pieces; ++p) {
+          C total = std::exchange(start[size_t(o * pieces + p)], running);
           running = Op::apply(running, total);
         }
       }

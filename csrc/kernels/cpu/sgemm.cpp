@@ -40,7 +40,8 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
                                                uint32_t mask, const float* soon) {
 #pragma GCC unroll 1
   for (int r = 0; r < Rows; ++r) {
-    _mm_prefetch(reinterpret_cast<const char*>(c + r * c_row), _MM_HINT_T0);
+    __builtin_prefetch(c + r * c_row, 1);
+    __builtin_prefetch(c + r * c_row + 16 * Vectors - 1, 1);
   }
   __m512 acc[Rows][Vectors];
 #pragma GCC unroll 12
@@ -48,7 +49,7 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_setzero_ps();
   }
-  for (int64_t p = 0; p < depth; ++p, a += Rows, b += kCols, soon += 16) {
+  for (int64_t p = 0; p < depth; ++p, a += kRows, b += kCols, soon += 16) {
     _mm_prefetch(reinterpret_cast<const char*>(soon), _MM_HINT_T1);
     __m512 x[Vectors];
 #pragma GCC unroll 2
@@ -115,6 +116,29 @@ class Workspace {
 };
 thread_local Workspace a_space, b_space;
 
+// out[p][r] = in[r][p], kRows wide.
+void transpose_rows(const float* in, int64_t stride, int64_t rows, int64_t depth, float* out) {
+  const float* row[kRows];
+  for (int64_t r = 0; r < kRows; ++r) row[r] = in + std::min(r, rows - 1) * stride;
+  int64_t p = 0;
+  for (; p + 4 <= depth; p += 4) {
+#pragma GCC unroll 3
+    for (int64_t r = 0; r < kRows; r += 4) {
+      __m128 x0 = _mm_loadu_ps(row[r] + p), x1 = _mm_loadu_ps(row[r + 1] + p);
+      __m128 x2 = _mm_loadu_ps(row[r + 2] + p), x3 = _mm_loadu_ps(row[r + 3] + p);
+      _MM_TRANSPOSE4_PS(x0, x1, x2, x3);
+      float* to = out + p * kRows + r;
+      _mm_storeu_ps(to, x0);
+      _mm_storeu_ps(to + kRows, x1);
+      _mm_storeu_ps(to + 2 * kRows, x2);
+      _mm_storeu_ps(to + 3 * kRows, x3);
+    }
+  }
+  for (; p < depth; ++p) {
+    for (int64_t r = 0; r < kRows; ++r) out[p * kRows + r] = row[r][p];
+  }
+}
+
 struct View {
   const float* data;
   int64_t row, col;
@@ -133,11 +157,20 @@ struct Job {
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
 
+  // Blocks of fewer than kRows rows are packed as wide: the rows that lack repeat the last one.
   void pack_a(int64_t block, int64_t p, int64_t depth, float* out) const {
     int64_t first = row(block), rows = row(block + 1) - first;
     const float* in = a.data + first * a.row + p * a.col;
-    move2d(4, reinterpret_cast<char*>(out), rows * 4, 4, reinterpret_cast<const char*>(in),
-           a.col * 4, a.row * 4, depth, rows);
+    if (a.row == 1 && rows == kRows) {
+      for (int64_t q = 0; q < depth; ++q) {
+        std::memcpy(out + q * kRows, in + q * a.col, kRows * 4);
+      }
+    } else if (a.col == 1) {
+      transpose_rows(in, a.row, rows, depth, out);
+    } else {
+      move2d(4, reinterpret_cast<char*>(out), kRows * 4, 4, reinterpret_cast<const char*>(in),
+             a.col * 4, a.row * 4, depth, rows);
+    }
   }
 
   void pack_b(int64_t block) const {
@@ -160,12 +193,11 @@ struct Job {
 
   // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
   void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
-    int64_t top = row(i_begin), rows = row(i_end) - top;
-    float* a_panels = a_space.reserve(rows * kDepth);
+    float* a_panels = a_space.reserve((i_end - i_begin) * kRows * kDepth);
     for (int64_t p = 0; p < k; p += kDepth) {
       int64_t depth = std::min(kDepth, k - p);
       for (int64_t i = i_begin; i < i_end; ++i) {
-        pack_a(i, p, depth, a_panels + (row(i) - top) * depth);
+        pack_a(i, p, depth, a_panels + (i - i_begin) * kRows * depth);
       }
       float keep = p == 0 ? beta : 1.0f;
       for (int64_t j = j_begin; j < j_end; ++j) {
@@ -177,7 +209,7 @@ struct Job {
           int64_t first = row(i), height = row(i + 1) - first;
           // The next panel of b comes in two halves, beside the first two blocks.
           const float* soon = x + kCols * depth + std::min<int64_t>(i - i_begin, 1) * 16 * depth;
-          table[size_t(height - 1)](depth, a_panels + (first - top) * depth, x, alpha, keep,
+          table[size_t(height - 1)](depth, a_panels + (i - i_begin) * kRows * depth, x, alpha, keep,
                                     c + first * c_row + col, c_row, mask, soon);
         }
       }

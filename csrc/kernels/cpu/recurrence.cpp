@@ -1,0 +1,90 @@
+#include "kernels/cpu/recurrence.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/parallel.h"
+
+namespace rl::cpu {
+namespace {
+
+constexpr int64_t kColumns = 128;  // columns walked side by side
+constexpr int64_t kGrain = 1 << 14;
+
+// Calls body(outer index, first column, columns) for every tile.
+template <class Body>
+void tiles(int64_t outer, int64_t n, int64_t inner, const Body& body) {
+  int64_t across = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
+  int64_t grain = kGrain / std::max<int64_t>(n * width, 1);
+  parallel_for(outer * across, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t j = t % across * kColumns;
+      body(t / across, j, std::min(kColumns, inner - j));
+    }
+  });
+}
+
+template <class T>
+void recurrence_as(const T* a, const T* b, T* y, int64_t outer, int64_t n, int64_t inner,
+                   bool reverse) {
+  tiles(outer, n, inner, [&](int64_t o, int64_t column, int64_t width) {
+    const T* links = a + o * (n - 1) * inner + column;
+    int64_t at = o * n * inner + column;
+    for (int64_t step = 0; step < n; ++step) {
+      int64_t k = reverse ? n - 1 - step : step, here = at + k * inner;
+      if (step == 0) {
+        std::copy(b + here, b + here + width, y + here);
+        continue;
+      }
+      const T* link = links + (reverse ? k : k - 1) * inner;
+      const T* last = y + here + (reverse ? inner : -inner);
+      for (int64_t j = 0; j < width; ++j) y[here + j] = b[here + j] + link[j] * last[j];
+    }
+  });
+}
+
+template <class T>
+struct Wide {
+  using type = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+};
+template <class T>
+struct Wide<std::complex<T>> {
+  using type = c128;
+};
+
+template <class T>
+void suffix_sum_as(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
+  using C = typename Wide<T>::type;
+  tiles(outer, n, inner, [&](int64_t o, int64_t column, int64_t width) {
+    C sum[kColumns] = {};
+    for (int64_t k = n - 1; k >= 0; --k) {
+      int64_t here = (o * n + k) * inner + column;
+      for (int64_t j = 0; j < width; ++j) {
+        sum[j] += C(x[here + j]);
+        if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>) y[here + j] = T(float(sum[j]));
+        else y[here + j] = T(sum[j]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void recurrence(DType d, const void* a, const void* b, void* y, int64_t outer, int64_t n,
+                int64_t inner, bool reverse) {
+  visit(d, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, c64> ||
+                  std::is_same_v<T, c128>)
+      recurrence_as(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y), outer,
+                    n, inner, reverse);
+  });
+}
+
+void suffix_sum(DType d, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
+  visit(d, [&](auto zero) {
+    using T = decltype(zero);
+    suffix_sum_as(static_cast<const T*>(x), static_cast<T*>(y), outer, n, inner);
+  });
+}
+
+}  // namespace rl::cpu

@@ -1,0 +1,59 @@
+// In-place and out= forms of ops that have a kernel writing into existing memory.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/pointwise.h"
+
+namespace rl {
+
+// Runs write() on self's memory and makes Op, applied to args, part of self's history. Whatever
+// may fail on the user's arguments is checked before, so that a refused call changes nothing.
+template <class Op, class Write, class... A>
+void write_inplace(Tensor* self, const char* name, const Write& write, const A&... args) {
+  check_inplace(self, name);
+  check_writable(self);
+  Var history;
+  if (modes.records() && (detail::any_requires(args) || ...)) {
+    history = alias(self);
+    detail::Runner<Op, decltype(&Op::forward)>::record(history, args...);
+  }
+  prepare_write(self, name);
+  {
+    GradMode off(false);
+    write();
+  }
+  if (history && history->grad_fn) rebase_history(self, {history->grad_fn, history->output_nr});
+}
+
+// In place without a kernel for it, for ops whose rule reads the input: they get a copy to keep.
+template <class Result>
+void replace_inplace(Tensor* self, const char* name, const Result& result) {
+  check_inplace(self, name);
+  check_writable(self);
+  Var now = result(records(self) ? ops::clone(Var(self)) : Var(self));
+  prepare_write(self, name);
+  ops::copy_data(self, now.get());
+  if (now->grad_fn) rebase_history(self, {now->grad_fn, now->output_nr});
+}
+
+// out=: the result's elements go into a tensor that is resized to hold them.
+inline void write_out(Tensor* into, const Var& result, const char* name) {
+  if (modes.records() && (requires_grad(result.get()) || requires_grad(into)))
+    fail(name, "(): functions with out=... arguments don't support automatic differentiation, "
+               "but one of the arguments requires grad.");
+  if (category(result.dtype()) > category(into->dtype))
+    fail("result type ", info(result.dtype()).tensor_name,
+         " can't be cast to the desired output type ", info(into->dtype).tensor_name);
+  resize_output(into, result.sizes());
+  prepare_write(into, "out=");
+  ops::copy_data(into, result.get());
+}
+
+// The tensor, or a copy of it when it shares memory with what is about to be written.
+inline Var apart_from(const Tensor* written, const Var& v) {
+  if (!v || v->storage != written->storage) return v;
+  GradMode off(false);
+  return ops::clone(v);
+}
+
+}  // namespace rl

@@ -1,0 +1,205 @@
+"""Functions of the ``rushlight`` namespace that are written in Python."""
+
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = [
+    "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy", "frombuffer",
+    "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_storage", "is_tensor", "isclose",
+    "numel", "result_type", "scalar_tensor", "tensor", "to_dlpack", "typename",
+]  # fmt: skip
+
+_ops = _C._namespaces[""]
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:
+    """A new tensor with a copy of ``data``: numbers, nested sequences, arrays or buffers.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if isinstance(data, Tensor):
+        import warnings
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning, stacklevel=2,
+        )
+    return _C._tensor(data, dtype, device, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` as a tensor, sharing memory where possible."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if type(data).__module__ == "numpy" and hasattr(data, "__array_interface__") and data.ndim > 0:
+        shared = from_numpy(data)
+        return shared if dtype is None else shared.to(dtype)
+    return _C._tensor(data, dtype, device, False)
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None,
+            requires_grad: bool = False) -> Tensor:
+    """Any array-like object as a tensor; ``copy=True`` forces new memory."""
+    result = as_tensor(obj, dtype, device)
+    if copy:
+        result = result.detach().clone()
+    return result.requires_grad_() if requires_grad else result
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor of the default dtype."""
+    return _C._tensor(s, dtype or _C.get_default_dtype(), device, requires_grad)
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor on the memory of a NumPy array."""
+    if not hasattr(ndarray, "__array_interface__"):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return _C._share_buffer(ndarray)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
+               requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor on the memory of a buffer."""
+    view = memoryview(buffer).cast("B")
+    if offset < 0 or offset >= max(view.nbytes, 1):
+        raise ValueError(f"offset must be non-negative and no greater than buffer length ({view.nbytes}), "
+                         f"but got {offset}")
+    view = view[offset:]
+    if count < 0:
+        if view.nbytes % dtype.itemsize:
+            raise ValueError(f"buffer length ({view.nbytes} bytes) after offset ({offset} bytes) must be a "
+                             f"multiple of element size ({dtype.itemsize})")
+        count = view.nbytes // dtype.itemsize
+    if count * dtype.itemsize > view.nbytes or count == 0:
+        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset "
+                         f"({offset} bytes) must not be greater than actual buffer length ({view.nbytes} bytes)")
+    result = _C._reinterpret(_C._share_buffer(view[: count * dtype.itemsize]), dtype, (count,), (1,))
+    return result.requires_grad_() if requires_grad else result
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Tensor:
+    """A tensor on the memory of an object with ``__dlpack__``, or of a capsule."""
+    if hasattr(ext_tensor, "__dlpack__"):
+        if ext_tensor.__dlpack_device__()[0] != 1:
+            raise BufferError("from_dlpack: only CPU memory can be imported")
+        ext_tensor = ext_tensor.__dlpack__()
+    result = _C._from_dlpack(ext_tensor)
+    return result.clone() if copy else result
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule on the memory of a tensor."""
+    return _C._to_dlpack(tensor)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage: there is no such Python object here."""
+    return False
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a real floating type."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether ``inference_mode`` made the tensor."""
+    return input.is_inference()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not zero."""
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def typename(obj: Any) -> str:
+    """The qualified name of an object's type; the legacy class name for tensors."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = getattr(kind, "__module__", "")
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
+
+
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype that arithmetic on the two would have."""
+    if not isinstance(tensor1, Tensor) and not isinstance(tensor2, Tensor):
+        tensor1 = _C._tensor(tensor1, None, None, False)
+    return _C._result_type(tensor1, tensor2)
+
+
+_CATEGORY = {"bool": 0}
+
+
+def _category(dtype: Any) -> int:
+    if dtype is _C.bool:
+        return 0
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether a conversion keeps the kind of number."""
+    return _category(from_) <= _category(to)
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all elements are equal."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+    if input.shape != other.shape:
+        return False
+    return bool((input.detach() == other.detach()).all())
+
+
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
+            equal_nan: bool = False) -> Tensor:
+    """Elementwise ``|input - other| <= atol + rtol * |other|``."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"rtol and atol must be at least zero, but got {rtol} and {atol}")
+    a, b = input.detach(), other.detach()
+    close = a == b
+    if equal_nan:
+        close = close | (a.isnan() & b.isnan())
+    if not (a.is_floating_point() or a.is_complex()):
+        a, b = a.double(), b.double()
+    difference = (a - b).abs()
+    return close | (difference.isfinite() & (difference <= atol + rtol * b.abs()))
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
+             equal_nan: bool = False) -> bool:
+    """Whether ``isclose`` holds everywhere."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+_C._add_tensor_methods({
+    "equal": equal,
+    "isclose": isclose,
+    "allclose": allclose,
+    "is_nonzero": is_nonzero,
+})  # fmt: skip

@@ -1,0 +1,64 @@
+"""Limits of the element types."""
+
+from typing import Any
+
+import rushlight
+
+_BITS = {  # name: (bits of the fraction, smallest exponent, largest exponent)
+    "float64": (52, -1022, 1023),
+    "float32": (23, -126, 127),
+    "float16": (10, -14, 15),
+    "bfloat16": (7, -126, 127),
+    "complex64": (23, -126, 127),
+    "complex128": (52, -1022, 1023),
+}
+_RANGES = {
+    "uint8": (0, 255),
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+
+
+class finfo:
+    """The limits of a floating type.
+
+    >>> import rushlight as torch
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        name = (rushlight.get_default_dtype() if type is None else type).name
+        if name not in _BITS:
+            raise TypeError(f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo")
+        fraction, low, high = _BITS[name]
+        self.dtype = {"complex64": "float32", "complex128": "float64"}.get(name, name)
+        self.bits = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}[self.dtype]
+        self.eps = 2.0**-fraction
+        self.max = (2.0 - self.eps) * 2.0**high
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**low
+        self.resolution = 10.0 ** -int(fraction * 0.30103)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """The limits of an integer type."""
+
+    def __init__(self, type: Any) -> None:
+        if type.name not in _RANGES:
+            raise TypeError(f"torch.iinfo() requires an integer input type, got {type.name}. Use torch.finfo")
+        self.dtype = type.name
+        self.min, self.max = _RANGES[type.name]
+        self.bits = type.itemsize * 8
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,258 @@
+"""Methods of Tensor that are written in Python."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._layout import strided
+from rushlight._tensor_str import tensor_repr
+from rushlight.utils.hooks import RemovableHandle, add_hook
+
+_ops = _C._namespaces[""]
+_to_copy = _ops["_to_copy"]
+
+
+def _repr(self: Tensor) -> str:
+    name = type(self).__name__
+    return tensor_repr(self) if name in ("Tensor", "Parameter") else tensor_repr(self, name=name)
+
+
+def _convert(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
+    if self.dtype is not dtype:
+        return _to_copy(self, dtype)
+    return self.clone() if copy else self
+
+
+def _check_device(what: str, device: Any) -> None:
+    if device is not None and _C.device(device).type != "cpu":
+        raise RuntimeError(f"{what}: this build of rushlight computes on the CPU only, got device '{device}'")
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``to(dtype)``, ``to(device)`` or ``to(other)``: the tensor converted, or itself."""
+    dtype = kwargs.pop("dtype", None)
+    device = kwargs.pop("device", None)
+    other = kwargs.pop("other", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    flags = []
+    for a in args:
+        if isinstance(a, _C.dtype) or a in (float, int, bool):
+            dtype = a
+        elif isinstance(a, Tensor):
+            other = a
+        elif isinstance(a, bool):
+            flags.append(a)
+        elif isinstance(a, (str, _C.device, int)):
+            device = a
+        elif a is not None:
+            raise TypeError(f"to() received an invalid argument of type {type(a).__name__}; "
+                            "expected a dtype, a device or a Tensor")
+    if len(flags) > 1:
+        copy = flags[1]
+    if other is not None:
+        dtype = other.dtype
+    _check_device("to()", device)
+    if dtype is None:
+        return self.clone() if copy else self
+    if not isinstance(dtype, _C.dtype):
+        dtype = {float: _C.float64, int: _C.int64, bool: _C.bool}[dtype]
+    return _convert(self, dtype, copy)
+
+
+def _caster(dtype: Any, name: str) -> Callable[..., Tensor]:
+    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
+        return _convert(self, dtype)
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"The tensor as {dtype}."
+    return cast
+
+
+_LEGACY = {
+    "Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat16": _C.bfloat16,
+    "Byte": _C.uint8, "Char": _C.int8, "Short": _C.int16, "Int": _C.int32, "Long": _C.int64,
+    "Bool": _C.bool, "ComplexFloat": _C.complex64, "ComplexDouble": _C.complex128,
+}  # fmt: skip
+_NAMES = {dtype: name for name, dtype in _LEGACY.items()}
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """``type()``: the legacy class name. ``type(dtype)``: the tensor converted."""
+    if dtype is None:
+        return f"torch.{_NAMES[self.dtype]}Tensor"
+    if isinstance(dtype, str):
+        short = dtype.removeprefix("torch.").removesuffix("Tensor")
+        if short not in _LEGACY:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = _LEGACY[short]
+    return to(self, dtype)
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself: it lies in main memory."""
+    return self
+
+
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises: this build computes on the CPU only."""
+    raise RuntimeError("Tensor.cuda(): this build of rushlight computes on the CPU only")
+
+
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array on the same memory."""
+    import numpy
+
+    if self.requires_grad:
+        if not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        self = self.detach()
+    if self.dtype is _C.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first")
+    return numpy.asarray(memoryview(self))
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+               copy: Any = None) -> Any:
+    return _C._to_dlpack(self.clone() if copy else self)
+
+
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return (1, 0)
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Calls ``hook(grad)`` when the gradient of this tensor is ready; it may return another."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return add_hook(self._hooks_dict, hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Calls ``hook(tensor)`` after ``.grad`` of this leaf was written."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return add_hook(self._post_accumulate_dict, hook)
+
+
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+            "the moment. Use .detach() or .clone() to say whether the history shall be kept."
+        )
+    copy = self.detach().clone()
+    if type(self) is not Tensor:
+        copy = Tensor._make_subclass(type(self), copy, False)
+    copy.requires_grad_(self.requires_grad)
+    memo[id(self)] = copy
+    if self.grad is not None:
+        copy.grad = __deepcopy__(self.grad.detach(), memo)
+    for name, value in self.__dict__.items():
+        import copy as _copy
+
+        setattr(copy, name, _copy.deepcopy(value, memo))
+    return copy
+
+
+def _rebuild(cls: type, data: bytes, dtype: Any, size: tuple[int, ...], stride: tuple[int, ...],
+             requires_grad: bool, state: dict[str, Any]) -> Tensor:
+    flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
+    tensor = _C._reinterpret(flat.clone(), dtype, size, stride)
+    if cls is not Tensor:
+        tensor = Tensor._make_subclass(cls, tensor, False)
+    tensor.requires_grad_(requires_grad)
+    for name, value in state.items():
+        setattr(tensor, name, value)
+    return tensor
+
+
+def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    plain = self.detach()
+    dense = plain if plain.is_contiguous() else plain.contiguous()
+    size = tuple(self.shape)
+    args = (type(self), _C._bytes(dense), self.dtype, size, dense.stride(), self.requires_grad,
+            dict(self.__dict__))
+    return _rebuild, args
+
+
+def __format__(self: Tensor, spec: str) -> str:
+    if self.dim() == 0 and not spec == "":
+        return self.item().__format__(spec)
+    return object.__format__(self, spec) if spec else str(self)
+
+
+def __dir__(self: Tensor) -> list[str]:
+    return sorted(set(dir(type(self))) | set(self.__dict__))
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes: always False."""
+    return False
+
+
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
+    """A new tensor of ``data`` with this tensor's dtype."""
+    return _C._tensor(data, self.dtype if dtype is None else dtype, device, requires_grad)
+
+
+def set_(self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Points this tensor at the memory of ``source``."""
+    size = source.shape if size is None else size
+    stride = source.stride() if stride is None else stride
+    return self._set_storage(source, tuple(size), tuple(stride), storage_offset or source.storage_offset())
+
+
+def __float__warned(self: Tensor) -> float:
+    if self.requires_grad:
+        warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                      "behavior.\nConsider using tensor.detach() first.", stacklevel=2)
+    return float(self.item())
+
+
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
+def __reversed__(self: Tensor) -> Tensor:
+    return self if self.dim() == 0 else self.flip(0)
+
+
+_methods: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        to, cpu, cuda, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
+        register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__, is_shared,
+        new_tensor, set_, __complex__, __reversed__,
+    )
+}  # fmt: skip
+_methods["type"] = type_
+_methods["layout"] = property(lambda self: strided)
+_methods["__array_priority__"] = 1000
+for _name, _dtype in (
+    ("float", _C.float32), ("double", _C.float64), ("half", _C.float16), ("bfloat16", _C.bfloat16),
+    ("long", _C.int64), ("int", _C.int32), ("short", _C.int16), ("char", _C.int8), ("byte", _C.uint8),
+    ("bool", _C.bool), ("cfloat", _C.complex64), ("cdouble", _C.complex128),
+):  # fmt: skip
+    _methods[_name] = _caster(_dtype, _name)
+_C._add_tensor_methods(_methods)
+_C._set_tensor_repr(_repr)

@@ -1,0 +1,148 @@
+"""Automatic differentiation: ``backward``, ``grad`` and what surrounds them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight.autograd import function as function
+from rushlight.autograd import grad_mode as grad_mode
+from rushlight.autograd import graph as graph
+from rushlight.autograd.anomaly_mode import detect_anomaly as detect_anomaly
+from rushlight.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from rushlight.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+from rushlight.autograd.function import Function as Function
+from rushlight.autograd.grad_mode import enable_grad as enable_grad
+from rushlight.autograd.grad_mode import inference_mode as inference_mode
+from rushlight.autograd.grad_mode import no_grad as no_grad
+from rushlight.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from rushlight.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
+
+Variable = _C.Tensor
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (_C.Tensor, graph.GradientEdge)):
+        return (value,)
+    return tuple(value)
+
+
+def _given_grads(grads: Any, count: int) -> tuple[Any, ...]:
+    if grads is None:
+        return (None,) * count
+    given = (grads,) if isinstance(grads, _C.Tensor) else tuple(grads)
+    if len(given) != count:
+        raise RuntimeError(f"got {count} tensors and {len(given)} gradients")
+    return given
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves, or of ``inputs`` only."""
+    if grad_variables is not None:
+        import warnings
+
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    roots = _as_tuple(tensors)
+    if inputs is not None:
+        if type(inputs) is dict:
+            inputs = tuple(inputs.values())
+        elif not isinstance(inputs, (_C.Tensor, graph.GradientEdge, tuple, list)):
+            raise TypeError(f"backward(): inputs must be tensors, a sequence of them or a dict, "
+                            f"got {type(inputs).__name__}")
+        inputs = _as_tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    keep = create_graph if retain_graph is None else retain_graph
+    _C._run_backward(roots, _given_grads(grad_tensors, len(roots)), keep, create_graph, inputs, True)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
+    names = None
+    if type(inputs) is dict:
+        names = tuple(inputs)
+        inputs = tuple(inputs.values())
+    roots = _as_tuple(outputs)
+    wanted = _as_tuple(inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    unused_allowed = materialize_grads if allow_unused is None else allow_unused
+    if is_grads_batched:
+        results = _batched(roots, wanted, grad_outputs, keep, create_graph)
+    else:
+        given = _given_grads(grad_outputs, len(roots))
+        results = _C._run_backward(roots, given, keep, create_graph, wanted, False)
+    if not unused_allowed:
+        for i, result in enumerate(results):
+            if result is None:
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
+    if materialize_grads:
+        results = tuple(_zeros_like(t, create_graph) if r is None else r for r, t in zip(results, wanted, strict=True))
+    return dict(zip(names, results, strict=True)) if names is not None else results
+
+
+def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
+    return _C._namespaces[""]["zeros_like"](tensor, requires_grad=requires_grad)
+
+
+def _batched(roots: Any, wanted: Any, grad_outputs: Any, keep: bool, create_graph: bool) -> tuple[Any, ...]:
+    """One backward per slice of ``grad_outputs``; the results are stacked."""
+    given = (grad_outputs,) if isinstance(grad_outputs, _C.Tensor) else tuple(grad_outputs)
+    count = next(len(g) for g in given if g is not None)
+    rows = []
+    for i in range(count):
+        last = i == count - 1
+        row = tuple(None if g is None else g[i] for g in given)
+        rows.append(_C._run_backward(roots, row, keep or not last, create_graph, wanted, False))
+    stack = _C._namespaces[""]["stack"]
+    columns: Sequence[Any] = tuple(zip(*rows, strict=True))
+    return tuple(None if column[0] is None else stack(column) for column in columns)
+
+
+def variable(*args: Any, **kwargs: Any) -> Any:
+    """Raises: tensors need no wrapper."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
+def __getattr__(name: str) -> Any:
+    """gradcheck is imported when it is first used."""
+    if name in ("gradcheck", "gradgradcheck"):
+        from rushlight.autograd import gradcheck as module
+
+        globals()["gradcheck"] = module.gradcheck
+        globals()["gradgradcheck"] = module.gradgradcheck
+        return globals()[name]
+    raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

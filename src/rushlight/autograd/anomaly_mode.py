@@ -1,0 +1,44 @@
+"""Anomaly mode: backward stops at the first gradient that is NaN."""
+
+import warnings
+from typing import Any
+
+from rushlight import _C
+
+
+class set_detect_anomaly:
+    """Switches anomaly mode, at once; as a context manager it is undone at the end."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        _C._set_anomaly(mode, check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_anomaly(*self._before)
+
+
+class detect_anomaly:
+    """A block in which backward raises at the first NaN, naming the forward line."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+            "enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        _C._set_anomaly(True, self.check_nan)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_anomaly(*self._before)
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switches anomaly mode on or off."""
+    _C._set_anomaly(mode, check_nan)

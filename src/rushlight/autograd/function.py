@@ -1,0 +1,189 @@
+"""Operations with a backward of their own."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rushlight import _C
+
+
+class BackwardCFunction(_C._FunctionBase):
+    """The context of a Function: what ``forward`` and ``backward`` receive as ``ctx``."""
+
+    _forward_cls: Any
+
+    def _run_backward(self, *grads: Any) -> Any:
+        cls = self._forward_cls
+        if cls.vjp is not Function.vjp:
+            if cls.backward is not Function.backward:
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                    "should only implement one of them."
+                )
+            return cls.vjp(self, *grads)
+        return cls.backward(self, *grads)
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Does nothing: sharing is found out by itself."""
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Does nothing: saved tensors are released after backward."""
+
+
+FunctionCtx = BackwardCFunction
+
+
+class FunctionMeta(type):
+    """Gives every Function the class of its nodes, named ``<Name>Backward``."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        base = bases[0] if bases else None
+        inherited = base is not None and getattr(base, "_has_setup_context", False)
+        cls._has_setup_context = "setup_context" in namespace and base is not None or inherited
+
+
+class Function(metaclass=FunctionMeta):
+    """Base class of custom differentiable operations; call them through ``apply``.
+
+    >>> import rushlight as torch
+    >>> class Exp(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         y = x.exp()
+    ...         ctx.save_for_backward(y)
+    ...         return y
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (y,) = ctx.saved_tensors
+    ...         return grad * y
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
+
+    generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        import warnings
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so "
+            "you should invoke them on the class itself. Instantiating an autograd function will raise "
+            "an error in a future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+            "autograd function with static forward method: write @staticmethod forward and call "
+            "MyFunction.apply(...)."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the result; override it, with ``ctx`` first unless there is ``setup_context``."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Stores on ``ctx`` what backward needs; override it together with a ctx-less ``forward``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of forward's arguments, given those of its results; override it."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to "
+            "use it with backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for ``backward``."""
+        return Function.backward(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the results, given those of the arguments; override it."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """The rule for batched arguments; override it."""
+        raise NotImplementedError("To use autograd.Function with vmap, you must override the vmap staticmethod.")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs the operation and records it."""
+        if kwargs:
+            args = _bind_keywords(cls, args, kwargs)
+        return _C._function_apply(cls, *args)
+
+
+def _bind_keywords(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    import inspect
+
+    parameters = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    lead = () if cls._has_setup_context else (None,)  # type: ignore[attr-defined]
+    bound = parameters.bind(*lead, *args, **kwargs)
+    bound.apply_defaults()
+    return bound.args[len(lead) :]
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a backward that is not itself differentiable: a second derivative raises."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        recording = _C.is_grad_enabled()
+        before = _C._set_grad_enabled(False)
+        try:
+            outputs = fn(ctx, *args)
+        finally:
+            _C._set_grad_enabled(before)
+        if not recording:
+            return outputs
+        results = outputs if isinstance(outputs, tuple) else (outputs,)
+        sources = [a for a in args if isinstance(a, _C.Tensor) and a.requires_grad]
+        if not sources:
+            sources = [t for t in ctx.saved_tensors if t is not None and t.requires_grad]
+        if not sources:
+            return outputs
+        places = [i for i, r in enumerate(results) if isinstance(r, _C.Tensor)]
+        poisoned = _Poison.apply(len(places), *(results[i] for i in places), *sources)
+        replaced = list(results)
+        for i, p in zip(places, poisoned, strict=True):
+            replaced[i] = p
+        return tuple(replaced) if isinstance(outputs, tuple) else replaced[0]
+
+    return wrapper
+
+
+class _Poison(Function):
+    """Passes tensors on and ties them to ``sources``, so that a second derivative meets the error."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Any) -> Any:
+        return tuple(t.clone() for t in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class InplaceFunction(Function):
+    """A Function that knows whether it works in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace

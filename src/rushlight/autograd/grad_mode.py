@@ -1,0 +1,179 @@
+"""Switches for recording, as context managers and decorators."""
+
+import functools
+import sys
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from rushlight import _C
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _is_generator_function(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & 0x20)
+
+
+def _wrap_generator(make_context: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """The mode holds while the generator's own code runs, not while its consumer does."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        generator = function(*args, **kwargs)
+        try:
+            with make_context():
+                response = generator.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with make_context():
+                        generator.close()
+                    raise
+                except BaseException:
+                    with make_context():
+                        response = generator.throw(*sys.exc_info())
+                else:
+                    with make_context():
+                        response = generator.send(request)
+        except StopIteration as stop:
+            return stop.value
+
+    return wrapped
+
+
+class _Mode:
+    """A context manager that also decorates functions, generators and classes' methods."""
+
+    def clone(self) -> "_Mode":
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *error: Any) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: F) -> F:
+        if isinstance(function, type):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes: {function!r}")
+        make = self.clone
+        if _is_generator_function(function):
+            return _wrap_generator(make, function)  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with make():
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+
+class _PlainMode(_Mode):
+    """A mode that may decorate without parentheses: ``@no_grad``."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        if function is None:
+            return super().__new__(cls)
+        return cls()(function)
+
+
+class no_grad(_PlainMode):
+    """Operations inside are not recorded.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    def __init__(self, function: Any = None) -> None:
+        self._before = False
+
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(False)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class enable_grad(_PlainMode):
+    """Operations inside are recorded, even within ``no_grad``."""
+
+    def __init__(self, function: Any = None) -> None:
+        self._before = False
+
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(True)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class set_grad_enabled(_Mode):
+    """Switches recording on or off, at once; as a context manager it is undone at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = _C._set_grad_enabled(mode)
+
+    def clone(self) -> "set_grad_enabled":
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function: F) -> F:
+        _C._set_grad_enabled(self._before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_grad_enabled(self._before)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """No recording, no version counting: the tensors made inside never take part in a graph."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: Any = True) -> None:
+        self.mode = mode
+        self._before = (False, False)
+
+    def clone(self) -> "inference_mode":
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        inference = _C._set_inference(self.mode)
+        grad = _C._set_grad_enabled(not self.mode or _C._grad_flag())
+        self._before = (inference, grad)
+
+    def __exit__(self, *error: Any) -> None:
+        inference, grad = self._before
+        _C._set_inference(inference)
+        _C._set_grad_enabled(grad)
+
+
+class set_multithreading_enabled(_Mode):
+    """Accepted for compatibility: backward always runs on the calling thread."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def clone(self) -> "set_multithreading_enabled":
+        return set_multithreading_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass

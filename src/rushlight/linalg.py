@@ -1,0 +1,3 @@
+"""Linear algebra."""
+
+from rushlight._ops_linalg import *  # noqa: F403

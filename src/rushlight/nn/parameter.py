@@ -1,0 +1,41 @@
+"""Tensors that a model learns."""
+
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+
+class Parameter(Tensor):
+    """A leaf tensor that requires grad; operations on it give plain tensors.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.zeros(2))
+    >>> p.requires_grad, p.is_leaf
+    (True, True)
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
+        if data is None:
+            data = _C._namespaces[""]["empty"](0)
+        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + Tensor.__repr__(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
+        if id(self) in memo:
+            return memo[id(self)]
+        copy = type(self)(self.detach().clone(), self.requires_grad)
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.detach(), self.requires_grad)
+
+
+def _rebuild(cls: type, data: Any, requires_grad: bool) -> Any:
+    return cls(data, requires_grad)
+
+
+_C._set_parameter_type(Parameter)

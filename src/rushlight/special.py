@@ -1,0 +1,3 @@
+"""Special functions."""
+
+from rushlight._ops_special import *  # noqa: F403

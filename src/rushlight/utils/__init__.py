@@ -1,0 +1,3 @@
+"""Helpers around the core."""
+
+from rushlight.utils import hooks as hooks

@@ -1,0 +1,34 @@
+"""Handles with which hooks are removed."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+_next_id = count()
+
+
+class RemovableHandle:
+    """Removes a hook from the dict it was put into; also a context manager."""
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]]) -> None:
+        self.hooks = hooks
+        self.id = next(_next_id)
+
+    def remove(self) -> None:
+        """Removes the hook. Calling it again does nothing."""
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> "RemovableHandle":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
+    """Puts a hook at the end of the dict."""
+    if not callable(hook):
+        raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
