@@ -20,6 +20,7 @@ TYPES = {
     "int": "_int", "float": "_float", "Number": "Number", "bool": "_bool",
     "int[]": "_int | Sequence[_int]", "size": "_int | Sequence[_int]", "dtype": "dtype",
     "device": "device | str | _int", "str": "str", "Generator": "Generator", "object": "Any",
+    "tensors": "Tensor | Sequence[Tensor]",
 }  # fmt: skip
 PREAMBLE = """from collections.abc import Sequence
 from typing import Any, overload
@@ -59,7 +60,7 @@ def stub_parameters(signature: str, as_method: bool, out: bool) -> str:
             continue
         optional = kind.endswith("?")
         python = TYPES[kind.rstrip("?")] + (" | None" if optional else "")
-        if kind == "size" and not default:
+        if kind in ("size", "tensors") and not default:
             parts.append(f"*{name}: Any")
             spread, starred = name, True
             continue

@@ -60,6 +60,8 @@ void SavedTensor::save_input(Tensor* t) {
 }
 
 void SavedTensor::save_output(Tensor* t) {
+  // Indices and the like have no history to restore.
+  if (!is_differentiable(t->dtype)) return save_input(t);
   version_ = t->storage->version;
   if (pack(t, true)) return;
   tensor_ = alias(t).release();

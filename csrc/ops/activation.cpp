@@ -73,8 +73,9 @@ struct Hardtanh : Activation<Hardtanh, HardtanhKernel, double, double> {
   static constexpr auto doc = "hardtanh(x, min_val, max_val): x, limited to an interval.";
   static constexpr bool inplace = true;
   static const Pointwise& kernel(double low, double high) {
-    check(low <= high, "hardtanh: min_val cannot be greater than max_val, got ", low, " and ",
-          high);
+    if (low > high)
+      fail_as(PyExc_ValueError, "min_val cannot be greater than max_val: hardtanh got ", low,
+              " and ", high);
     return pointwise_info<HardtanhKernel>();
   }
 };
@@ -376,7 +377,7 @@ struct Hardswish : Activation<Hardswish, HardswishKernel> {
 };
 RL_OP(Hardswish)
 
-struct Softsign : Functional<Softsign, 1> {
+struct SoftsignKernel : Hidden<SoftsignKernel, 1> {
   static constexpr auto name = "softsign";
   static constexpr auto grad_name = "DivBackward0";
   static constexpr auto doc = "softsign(x): x / (1 + |x|).";
@@ -389,7 +390,20 @@ struct Softsign : Functional<Softsign, 1> {
     return V(1) / (d * d);
   }
 };
-RL_POINTWISE(Softsign)
+RL_POINTWISE(SoftsignKernel)
+
+struct Softsign : Composite {
+  static constexpr auto signature = "softsign(Tensor input)";
+  static constexpr auto doc = "softsign(x): x / (1 + |x|).";
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "activation";
+  static constexpr bool out = false;
+  static Var forward(const Var& input) {
+    if (is_complex(input.dtype())) return input / (Var(1) + abs(input));
+    return apply<SoftsignKernel>(input);
+  }
+};
+RL_OP(Softsign)
 
 struct Tanhshrink : Functional<Tanhshrink, 1> {
   static constexpr auto name = "tanhshrink";
@@ -481,7 +495,7 @@ struct Prelu : Composite {
   static Var forward(const Var& input, const Var& weight) {
     check(input.dtype() == weight.dtype(), "prelu: Type promoting not supported. Got ",
           info(input.dtype()).tensor_name, " and ", info(weight.dtype()).tensor_name);
-    check(weight.dim() <= 1 || weight.numel() == 1,
+    check(weight.dim() <= 1,
           "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
     if (weight.numel() == 1)
       return apply<PreluKernel>(input, weight.dim() ? ops::reshape(weight, {}) : weight);

@@ -357,7 +357,7 @@ RL_POINTWISE(Abs)
 struct Sgn : Hidden<Sgn, 1> {
   static constexpr auto name = "sgn";
   static constexpr auto doc = "sgn(x): x / |x|, 0 at 0.";
-  static constexpr Types types = Types::Real;
+  static constexpr Types types = Types::RealBool;
   static constexpr Save saves[] = {Save::None};
   template <class V> static V value(V x) { return sign(x); }
   template <class V> static V partial(V, V) { return V(0); }
@@ -367,7 +367,7 @@ RL_POINTWISE(Sgn)
 struct Sign : Unary<Sign> {
   static constexpr auto name = "sign";
   static constexpr auto doc = "sign(x): -1, 0 or 1.";
-  static constexpr Types types = Types::Real;
+  static constexpr Types types = Types::RealBool;
   static constexpr Save saves[] = {Save::None};
   template <class V> static V value(V x) { return sign(x); }
   template <class V> static V partial(V, V) { return V(0); }

@@ -11,7 +11,7 @@ namespace {
 struct ClampMinKernel : Hidden<ClampMinKernel, 2> {
   static constexpr auto name = "clamp_min";
   static constexpr auto doc = "clamp_min(x, min): x, but at least min.";
-  static constexpr Types types = Types::Real;
+  static constexpr Types types = Types::RealBool;
   static constexpr bool selects = true;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
   template <class V> static V value(V x, V low) {
@@ -25,7 +25,7 @@ RL_POINTWISE(ClampMinKernel)
 struct ClampMaxKernel : Hidden<ClampMaxKernel, 2> {
   static constexpr auto name = "clamp_max";
   static constexpr auto doc = "clamp_max(x, max): x, but at most max.";
-  static constexpr Types types = Types::Real;
+  static constexpr Types types = Types::RealBool;
   static constexpr bool selects = true;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
   template <class V> static V value(V x, V high) {

@@ -224,6 +224,7 @@ RL_OP(SgnAny)
 namespace math {
 
 Var conj(const Var& x) { return ops::conj(x); }
+Var is_nonnegative(const Var& x) { return ops::real(x) >= Var(0); }
 Var sign(const Var& x) {
   return is_complex(x.dtype()) ? call<SgnComplex>(x) : call_pointwise("sgn", {x});
 }

@@ -142,7 +142,8 @@ struct Copied : Linear {
     ops::copy_data(copy.get(), src.get());
     return copy;
   }
-  static void vjp(Back& b, const In&, const In& src) {
+  static void vjp(Back& b, const In& input, const In& src) {
+    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype());
     if (b.wants(1)) b[1] = ops::sum_to(b.g(), src.sizes());
   }
 };
@@ -331,7 +332,7 @@ void accumulate_into(Tensor* into, const Tensor* g) {
       into->sizes == g->sizes) {
     const char* in[2] = {into->data(), g->data()};
     int64_t size = itemsize(compute);
-    cpu::pointwise_contiguous(kernel, nullptr, into->data(), size, in, 2, size, into->numel, 1);
+    cpu::pointwise_flat(kernel, nullptr, into->data(), size, in, 2, 0, size, into->numel, 1);
     return;
   }
   cpu::PointwiseCall call{};

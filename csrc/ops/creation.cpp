@@ -1,31 +1,11 @@
 // Tensors out of nothing.
+#include "ops/creation.h"
+
 #include "kernels/cpu/convert.h"
-#include "ops/op.h"
 
 namespace rl {
 
 namespace {
-
-// Keyword arguments that every factory takes.
-#define RL_OPTIONS                                                                     \
-  "dtype? dtype=None, object? layout=None, device? device=None, bool requires_grad=False, " \
-  "object? pin_memory=None"
-
-struct Creation_ : NonDifferentiable {
-  static constexpr auto family = "creation";
-  static constexpr bool method = false;
-};
-
-Var finish(Var v, bool wants_grad) {
-  if (wants_grad) {
-    check(is_differentiable(v.dtype()),
-          "Only Tensors of floating point and complex dtype can require gradients");
-    v->requires_grad = true;
-  }
-  return v;
-}
-
-DType chosen(const std::optional<DType>& dtype) { return dtype.value_or(default_dtype()); }
 
 // The type of a filled tensor follows the value.
 DType of_value(const std::optional<DType>& dtype, const Var& value) {

@@ -301,7 +301,7 @@ class Contraction {
 };
 
 struct Einsum : Composite {
-  static constexpr auto signature = "einsum(str equation, Tensor[] operands)";
+  static constexpr auto signature = "einsum(str equation, tensors operands)";
   static constexpr auto doc =
       "einsum(equation, *operands): sums of products; 'ij,jk->ik' is a matrix product. Operands may "
       "also be given with lists of numbers: einsum(a, [0, 1], b, [1, 2], [0, 2]).";
@@ -309,47 +309,30 @@ struct Einsum : Composite {
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const std::string& equation, const Vars& operands) {
+    check(!operands.empty(), "einsum(): must provide at least one operand");
     return evaluate(parse(equation), operands);
   }
   static Var evaluate(const Equation& equation, const Vars& operands) {
-    if (operands.empty())
-      fail_as(PyExc_ValueError, "einsum(): must specify the equation string and at least one "
-                                "operand, or at least one operand and its subscripts list");
     return Contraction(equation, operands).run();
   }
 
-  // The spread forms: einsum(equation, a, b), einsum(a, labels, b, labels, output).
-  static PyObject* spread(const OpInfo&, PyObject* const* args, Py_ssize_t count) {
-    auto tensor = [&](Py_ssize_t i) { return Var(reinterpret_cast<Tensor*>(args[i])); };
+  // The form without an equation: einsum(a, labels, b, labels, ..., output).
+  static PyObject* sublists(const OpInfo&, PyObject* const* args, Py_ssize_t count) {
+    if (count < 2)
+      fail_as(PyExc_ValueError, "einsum(): must specify the equation string and at least one "
+                                "operand, or at least one operand and its subscripts list");
+    if (!is_tensor(args[0])) return nullptr;
     Vars operands;
     Equation equation;
-    if (count > 0 && is_tensor(args[0])) {
-      for (Py_ssize_t i = 0; i + 1 < count; i += 2) {
-        if (!is_tensor(args[i]))
-          fail_as(PyExc_TypeError, "einsum(): expected Tensor at argument ", i, ", but got ",
-                  Py_TYPE(args[i])->tp_name);
-        operands.push_back(tensor(i));
-        equation.inputs.push_back(sublist(args[i + 1]));
-      }
-      if (count % 2) {
-        equation.has_output = true;
-        equation.output = sublist(args[count - 1]);
-      }
-    } else {
-      if (count == 2 && (PyTuple_Check(args[1]) || PyList_Check(args[1]))) return nullptr;
-      if (count > 0 && !PyUnicode_Check(args[0])) return nullptr;
-      for (Py_ssize_t i = 1; i < count; i++) {
-        if (!is_tensor(args[i]))
-          fail_as(PyExc_TypeError, "einsum(): expected Tensor at argument ", i, ", but got ",
-                  Py_TYPE(args[i])->tp_name);
-        operands.push_back(tensor(i));
-      }
-      if (count > 0) {
-        const char* text = PyUnicode_AsUTF8(args[0]);
-        if (!text) throw PythonError{};
-        equation = parse(text);
-      }
+    for (Py_ssize_t i = 0; i + 1 < count; i += 2) {
+      if (!is_tensor(args[i]))
+        fail_as(PyExc_TypeError, "einsum(): expected Tensor at argument ", i, ", but got ",
+                Py_TYPE(args[i])->tp_name);
+      operands.emplace_back(reinterpret_cast<Tensor*>(args[i]));
+      equation.inputs.push_back(sublist(args[i + 1]));
     }
+    equation.has_output = count % 2;
+    if (equation.has_output) equation.output = sublist(args[count - 1]);
     return reinterpret_cast<PyObject*>(evaluate(equation, operands).release());
   }
   static Labels sublist(PyObject* list) {
@@ -376,7 +359,7 @@ struct Einsum : Composite {
 };
 [[maybe_unused]] const bool registered_einsum = [] {
   OpInfo info = detail::describe<Einsum>();
-  info.fast = Einsum::spread;
+  info.fast = Einsum::sublists;
   register_op(std::move(info));
   return true;
 }();

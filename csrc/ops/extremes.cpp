@@ -204,7 +204,7 @@ struct MaxDim : Picked<MaxDim> {
   static constexpr auto word = "max";
   static constexpr auto signature =
       "max(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
-  static constexpr auto doc = "max(x, dim): the maxima along a dimension and their first positions.";
+  static constexpr auto doc = "max(x, dim): the maxima along a dimension, with positions.";
   static constexpr auto kernel = cpu::max_with_index;
 };
 RL_OP(MaxDim)
@@ -213,7 +213,7 @@ struct MinDim : Picked<MinDim> {
   static constexpr auto word = "min";
   static constexpr auto signature =
       "min(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
-  static constexpr auto doc = "min(x, dim): the minima along a dimension and their first positions.";
+  static constexpr auto doc = "min(x, dim): the minima along a dimension, with positions.";
   static constexpr auto kernel = cpu::min_with_index;
 };
 RL_OP(MinDim)
@@ -224,7 +224,7 @@ struct Mode : Picked<Mode> {
       "mode(Tensor input, int dim=-1, bool keepdim=False) -> (values, indices)";
   static constexpr auto doc =
       "mode(x, dim): the most frequent values along a dimension (the least of several) and where "
-      "they occur last.";
+      "they are.";
   static constexpr auto kernel = cpu::mode;
 };
 RL_OP(Mode)
@@ -251,7 +251,7 @@ struct MedianDim : Picked<MedianDim> {
   static constexpr auto signature =
       "median(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
   static constexpr auto grad_name = "MedianBackward1";
-  static constexpr auto doc = "median(x, dim): the lower medians along a dimension, with positions.";
+  static constexpr auto doc = "median(x, dim): the lower medians of a dimension, with positions.";
   static constexpr auto kernel = cpu::median;
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool keepdim) {
     refuse_bool(input, word);
@@ -273,8 +273,8 @@ struct KthValue : General {
     check_nonempty(input, Ints{dim}, "kthvalue");
     int64_t d = wrap_dim(dim, input.dim(), "kthvalue");
     int64_t n = input.dim() == 0 ? 1 : input.size(int(d));
-    check(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", d, ": k is ",
-          k, ", the dimension has ", n, " elements");
+    check(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", d,
+          ": k is ", k, ", the dimension has ", n, " elements");
     return pick(input, dim, keepdim, "kthvalue",
                 [k](DType t, const void* x, void* y, int64_t* index, int64_t outer, int64_t count,
                     int64_t inner) { cpu::kth(t, x, y, index, outer, count, inner, k); });

@@ -143,9 +143,7 @@ template <Lane T>
 RL_INLINE T where(bool condition, T a, T b) {
   return condition ? a : b;
 }
-inline Var where(const Var& c, const Var& a, const Var& b) {
-  return call_pointwise("where", {c, a, b});
-}
+Var where(const Var& c, const Var& a, const Var& b);
 inline Symbol where(const Symbol& c, const Symbol& a, const Symbol& b) {
   return Symbol("(" + c.text() + " ? " + a.text() + " : " + b.text() + ")");
 }
@@ -170,12 +168,10 @@ inline Var isnan(const Var& x) { return call_pointwise("ne", {x, x}); }
 inline Symbol isnan(const Symbol& x) { return call_symbol("isnan", {x}); }
 inline Symbol operator!(const Symbol& x) { return Symbol("(!" + x.text() + ")"); }
 
-// -1, 0 or 1; a NaN stays.
+// -1, 0 or 1; 0 for a NaN.
 template <Lane T>
 RL_INLINE T sign(T x) {
-  if constexpr (std::is_floating_point_v<T>)
-    return x > 0 ? T(1) : x < 0 ? T(-1) : x == 0 ? T(0) : x;
-  else if constexpr (is_complex_v<T>)
+  if constexpr (is_complex_v<T>)
     return x == T(0) ? T(0) : x / std::abs(x);
   else
     return T(x > 0) - T(std::is_signed_v<T> && x < T(0));
@@ -203,7 +199,7 @@ RL_INLINE bool is_nonnegative(T x) {
   else
     return !(x < T(0));
 }
-inline Var is_nonnegative(const Var& x) { return call_pointwise("ge", {x, Var(0)}); }
+Var is_nonnegative(const Var& x);
 inline Symbol is_nonnegative(const Symbol& x) { return Symbol("(" + x.text() + " >= 0)"); }
 
 }  // namespace math

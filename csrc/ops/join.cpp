@@ -176,7 +176,7 @@ struct ColumnStack : Composite {
 RL_OP(ColumnStack)
 
 struct BlockDiag : Linear {
-  static constexpr auto signature = "block_diag(Tensor[] tensors)";
+  static constexpr auto signature = "block_diag(tensors tensors)";
   static constexpr auto doc = "block_diag(tensors): the matrices along a diagonal, zeros beside.";
   static constexpr bool method = false;
   static constexpr bool out = false;

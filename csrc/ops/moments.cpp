@@ -48,7 +48,7 @@ Var product_gradient(const Var& g, const Var& x, const Var& out, int64_t dim) {
 
 struct ProdAll : General {
   static constexpr auto signature = "prod(Tensor input, *, dtype? dtype=None)";
-  static constexpr auto doc = "prod(x): the product of all elements. prod(x, dim): along a dimension.";
+  static constexpr auto doc = "prod(x): the product of all elements; prod(x, dim): of each line.";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, std::optional<DType> dtype) {

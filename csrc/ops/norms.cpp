@@ -69,16 +69,16 @@ struct VectorNorm : General {
       "dtype? dtype=None)";
   static constexpr auto grad_name = "LinalgVectorNormBackward0";
   static constexpr auto doc =
-      "vector_norm(x, ord, dim): sum(abs(x)**ord, dim)**(1/ord); the largest magnitude for inf, the "
-      "smallest for -inf, the number of nonzeros for 0.";
+      "vector_norm(x, ord, dim): sum(abs(x)**ord, dim)**(1/ord); the largest magnitude for inf, "
+      "the smallest for -inf, the number of nonzeros for 0.";
   static constexpr auto module = "linalg";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, double ord, Dims dim, bool keepdim,
                      std::optional<DType> dtype) {
     DType d = input.dtype();
-    check(is_differentiable(d), "linalg.vector_norm: Expected a floating point or complex tensor as "
-                                "input. Got ", info(d).tensor_name);
+    check(is_differentiable(d), "linalg.vector_norm: Expected a floating point or complex tensor "
+                                "as input. Got ", info(d).tensor_name);
     if (dtype) {
       const char* wanted = info(*dtype).tensor_name;
       check(is_differentiable(*dtype),
@@ -86,8 +86,8 @@ struct VectorNorm : General {
       check(is_complex(*dtype) == is_complex(d), "linalg.vector_norm: dtype should be ",
             is_complex(d) ? "complex for complex" : "real for real", " inputs, but got ", wanted);
       check(promote(d, *dtype) == *dtype, "linalg.vector_norm: the dtype of the input (",
-            info(d).tensor_name, ") should be convertible without narrowing to the specified dtype (",
-            wanted, ")");
+            info(d).tensor_name,
+            ") should be convertible without narrowing to the specified dtype (", wanted, ")");
     }
     return norm_value(ops::to(input, dtype.value_or(d)), ord, dim, keepdim);
   }

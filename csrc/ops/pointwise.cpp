@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "autograd/inplace.h"
+#include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
@@ -18,6 +19,14 @@ struct Kept {
   double params[4];
 };
 
+// While a derivative is read as a tensor expression: the type of a choice between two numbers.
+thread_local int choice_dtype = -1;
+struct ChoiceType {
+  int before = choice_dtype;
+  explicit ChoiceType(DType dtype) { choice_dtype = int(dtype); }
+  ~ChoiceType() { choice_dtype = before; }
+};
+
 std::unordered_map<std::string, const Pointwise*>& table() {
   static auto* t = new std::unordered_map<std::string, const Pointwise*>;
   return *t;
@@ -28,16 +37,43 @@ std::unordered_map<std::string, const Pointwise*>& table() {
           info(d).tensor_name, "'");
 }
 
-// Same sizes, dtype and strides, no gaps in a row-major layout: the kernel runs straight through.
-bool is_uniform(const Var* in, int count) {
-  const Tensor* a = in[0].get();
-  if (!a->contiguous || a->wrapped_number) return false;
-  for (int i = 1; i < count; i++) {
-    const Tensor* b = in[i].get();
-    if (!b->contiguous || b->dtype != a->dtype || b->wrapped_number || !(b->sizes == a->sizes))
-      return false;
+// Operands that a kernel reads straight through: contiguous tensors of one shape and dtype, and
+// single numbers that do not change the result's type.
+class Flat {
+ public:
+  // `main` decides shape and dtype. Null operands are skipped.
+  bool take(const Tensor* const* in, int count, const Tensor* main) {
+    if (!main->contiguous || compute_type(main->dtype) != main->dtype) return false;
+    for (int k = 0; k < count; k++) {
+      const Tensor* t = in[k];
+      if (!t) continue;
+      if (t == main || (t->contiguous && t->dtype == main->dtype && !t->wrapped_number &&
+                        t->sizes == main->sizes)) {
+        data[k] = t->data();
+      } else if (t->dim() == 0 && category(t->dtype) <= category(main->dtype) &&
+                 (t->wrapped_number || main->dim() > 0)) {
+        singles |= 1u << k;
+        cpu::convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
+        data[k] = numbers_[k];
+      } else {
+        return false;
+      }
+    }
+    return true;
   }
-  return true;
+  const char* data[cpu::kMaxOperands] = {};
+  unsigned singles = 0;
+
+ private:
+  alignas(16) char numbers_[cpu::kMaxOperands][16];
+};
+
+// The operand that decides the shape of a flat call.
+const Tensor* main_operand(const Tensor* const* in, int count) {
+  const Tensor* main = nullptr;
+  for (int k = 0; k < count; k++)
+    if (!in[k]->wrapped_number && (!main || (main->dim() == 0 && in[k]->dim() > 0))) main = in[k];
+  return main;
 }
 
 Var allocate_result(const Var* in, int count, const Ints& sizes, DType dtype) {
@@ -140,37 +176,34 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
     if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
   if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
   if (create_graph) {
+    ChoiceType type(g->dtype);
     Var d = partial.tensor(in, kept.params, out);
     if (is_complex(d->dtype)) d = ops::conj(d);
     if (op.selects) return math::where(d == Var(0), Var(0), g * d);
     return g * d;
   }
-  DType common = g->dtype;
   const Tensor* operands[cpu::kMaxOperands] = {g.get()};
-  bool uniform = g->contiguous;
   for (int k = 0; k < op.inputs; k++)
     if (in[k]) operands[k + 1] = in[k].get();
   if (out) operands[op.inputs + 1] = out.get();
-  for (int k = 1; k <= op.inputs + 1; k++) {
-    if (!operands[k]) continue;
-    if (!operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
-    uniform = uniform && operands[k]->contiguous && operands[k]->dtype == g->dtype &&
-              operands[k]->sizes == g->sizes;
+  Flat flat;
+  if (flat.take(operands, op.inputs + 2, g.get())) {
+    cpu::Kernel kernel = partial.kernel[int(g->dtype)];
+    if (!kernel) fail_dtype(op, g->dtype);
+    Var result = empty(g->sizes, g->dtype);
+    int64_t size = itemsize(g->dtype);
+    Unlocked unlocked(double(g->numel) * op.cost, {result.get(), operands[0], operands[1],
+                                                   operands[2], operands[3], operands[4]});
+    cpu::pointwise_flat(kernel, kept.params, result->data(), size, flat.data, op.inputs + 2,
+                        flat.singles, size, g->numel, op.cost);
+    return result;
   }
+  DType common = g->dtype;
+  for (int k = 1; k <= op.inputs + 1; k++)
+    if (operands[k] && !operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
   DType compute = compute_type(common);
   cpu::Kernel kernel = partial.kernel[int(compute)];
   if (!kernel) fail_dtype(op, compute);
-  if (uniform && compute == common) {
-    Var result = empty(g->sizes, common);
-    const char* data[cpu::kMaxOperands] = {};
-    for (int k = 0; k <= op.inputs + 1; k++)
-      if (operands[k]) data[k] = operands[k]->data();
-    Unlocked unlocked(double(g->numel) * op.cost, {result.get(), operands[0], operands[1],
-                                                   operands[2], operands[3], operands[4]});
-    cpu::pointwise_contiguous(kernel, kept.params, result->data(), itemsize(common), data,
-                              op.inputs + 2, itemsize(common), g->numel, op.cost);
-    return result;
-  }
   Ints sizes = g->sizes;
   for (int k = 1; k <= op.inputs + 1; k++)
     if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
@@ -180,11 +213,15 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
   return result;
 }
 
+// What has no derivative still ends the history of a tensor that it overwrites.
 void apply(Node* node, Pass& pass) {
   Kept& kept = node->payload<Kept>();
+  const Var& g = pass.grads[0];
   for (int i = 0; i < kept.op->inputs; i++)
     if (node->edges[i].node && pass.wants(i))
-      pass.results[i] = gradient(*kept.op, i, pass.grads[0], kept, node, pass.create_graph);
+      pass.results[i] = kept.op->differentiable
+                            ? gradient(*kept.op, i, g, kept, node, pass.create_graph)
+                            : ops::zeros(g.sizes(), g.dtype());
 }
 
 void each_saved(Node* node, SavedVisitor& visitor) {
@@ -226,7 +263,7 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
     }
     operands[i] = safe[i].get();
   }
-  bool recorded = inplace && any && modes.records() && op.differentiable;
+  bool recorded = inplace && any && modes.records();
   Node* node = recorded ? make_node(op, in, params, into) : nullptr;
   Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
   prepare_write(into, op.name);
@@ -260,53 +297,45 @@ void resize_output(Tensor* out, const Ints& sizes) {
 
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
                   bool inplace) {
-  bool uniform = !into && is_uniform(in, op.inputs);
-  DType common;
-  if (uniform) {
-    common = in[0]->dtype;
+  const Tensor* operands[3] = {};
+  for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
+  bool any = false;
+  if (modes.records() && op.differentiable)
+    for (int i = 0; i < op.inputs; i++) any = any || requires_grad(operands[i]);
+
+  Var out;
+  Flat flat;
+  const Tensor* main = into ? nullptr : main_operand(operands, op.inputs);
+  if (main && !(op.result == Result::Float && is_integral(main->dtype)) &&
+      flat.take(operands, op.inputs, main)) {
+    cpu::Kernel kernel = op.forward[int(main->dtype)];
+    if (!kernel) fail_dtype(op, main->dtype);
+    DType produced = op.produced[int(main->dtype)];
+    out = empty(main->sizes, produced);
+    Unlocked unlocked(double(out->numel) * op.cost,
+                      {out.get(), operands[0], operands[1], operands[2]});
+    cpu::pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
+                        flat.singles, itemsize(main->dtype), out->numel, op.cost);
   } else {
     Promotion promotion;
-    for (int i = 0; i < op.inputs; i++) promotion.add(in[i].get());
-    common = promotion.result();
-  }
-  if (op.result == Result::Float && is_integral(common)) common = default_dtype();
-  DType compute = compute_type(common);
-  cpu::Kernel kernel = op.forward[int(compute)];
-  if (!kernel) fail_dtype(op, common);
-
-  Ints sizes;
-  if (!uniform) {
-    sizes = in[0].sizes();
+    for (int i = 0; i < op.inputs; i++) promotion.add(operands[i]);
+    DType common = promotion.result();
+    if (op.result == Result::Float && is_integral(common)) common = default_dtype();
+    DType compute = compute_type(common);
+    cpu::Kernel kernel = op.forward[int(compute)];
+    if (!kernel) fail_dtype(op, common);
+    Ints sizes = in[0].sizes();
     for (int i = 1; i < op.inputs; i++)
       if (!(in[i].sizes() == sizes)) sizes = broadcast(sizes, in[i].sizes());
     if (into) return run_into(op, in, params, into, inplace, common, compute, sizes);
-  }
-
-  bool any = false;
-  if (modes.records() && op.differentiable)
-    for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
-
-  DType result = op.result == Result::Bool              ? DType::Bool
-                 : op.produced[int(compute)] != compute ? real_of(common)
-                                                        : common;
-  Var out;
-  if (uniform && in[0]->dtype == compute && result == op.produced[int(compute)]) {
-    out = empty(in[0].sizes(), result);
-    const char* data[3] = {in[0]->data(), op.inputs > 1 ? in[1]->data() : nullptr,
-                           op.inputs > 2 ? in[2]->data() : nullptr};
-    Unlocked unlocked(double(out->numel) * op.cost,
-                      {out.get(), in[0].get(), op.inputs > 1 ? in[1].get() : nullptr,
-                       op.inputs > 2 ? in[2].get() : nullptr});
-    cpu::pointwise_contiguous(kernel, params, out->data(), itemsize(result), data, op.inputs,
-                              itemsize(compute), out->numel, op.cost);
-  } else {
-    out = allocate_result(in, op.inputs, uniform ? in[0].sizes() : sizes, result);
-    const Tensor* operands[3] = {};
-    for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
+    DType result = op.result == Result::Bool              ? DType::Bool
+                   : op.produced[int(compute)] != compute ? real_of(common)
+                                                          : common;
+    out = allocate_result(in, op.inputs, sizes, result);
     run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
                 op.inputs);
   }
-  if (any && is_differentiable(result)) {
+  if (any && is_differentiable(out->dtype)) {
     Node* node = make_node(op, in, params);
     set_history(out.get(), node, 0);
     Py_DECREF(node);
@@ -330,8 +359,23 @@ Pointwise renamed(const Pointwise& op, const char* grad_name) {
 
 namespace math {
 
+// What a formula makes of numbers alone stays a number, in double precision.
 Var call_pointwise(const char* name, std::initializer_list<Var> arguments) {
-  return run_pointwise(find_pointwise(name), arguments.begin(), nullptr);
+  const Pointwise& op = find_pointwise(name);
+  for (const Var& v : arguments)
+    if (!v->wrapped_number) return run_pointwise(op, arguments.begin(), nullptr);
+  Var plain[3];
+  for (size_t i = 0; i < arguments.size(); i++) plain[i] = alias(arguments.begin()[i].get());
+  Var result = run_pointwise(op, plain, nullptr);
+  result->wrapped_number = true;
+  return result;
+}
+
+Var where(const Var& c, const Var& a, const Var& b) {
+  if (choice_dtype < 0 || c->wrapped_number || !a->wrapped_number || !b->wrapped_number)
+    return call_pointwise("where", {c, a, b});
+  auto typed = [](const Var& number) { return ops::to(alias(number.get()), DType(choice_dtype)); };
+  return call_pointwise("where", {c, typed(a), typed(b)});
 }
 
 Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments) {

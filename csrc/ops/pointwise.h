@@ -14,6 +14,8 @@
 // lists for it. An op without any partial is not differentiable and says so.
 #pragma once
 
+#include <array>
+
 #include "ops/formula.h"
 #include "ops/registry.h"
 
@@ -109,60 +111,76 @@ struct PointwiseDefaults {
   static constexpr const char* domain = "real";
 };
 
-// Calls f(x...) with the inputs and params as values of type V.
-template <class V, int Inputs, int Params, class F, size_t... I, size_t... P>
-RL_INLINE auto spread(const F& f, const V* in, const double* params, std::index_sequence<I...>,
-                      std::index_sequence<P...>) {
-  if constexpr (math::is_complex_v<V>) {
-    using R = typename V::value_type;
-    return f(in[I]..., V(R(params[P]))...);
-  } else {
-    return f(in[I]..., V(params[P])...);
+// Scalar parameters as values of type V.
+template <class V, int Count>
+struct Params {
+  V p[Count ? Count : 1];
+  explicit Params(const double* params) {
+    for (int i = 0; i < Count; i++) p[i] = from(params[i]);
   }
-}
-
-template <class Op>
-struct ValueOf {
-  template <class... V>
-  RL_INLINE auto operator()(V... v) const {
-    return Op::value(v...);
-  }
-};
-template <class Op, int K>
-struct PartialOf {
-  template <class... V>
-  RL_INLINE auto operator()(V... v) const {
-    if constexpr (Op::inputs == 1)
-      return Op::partial(v...);
-    else if constexpr (K == 0)
-      return Op::partial0(v...);
-    else if constexpr (K == 1)
-      return Op::partial1(v...);
+  static V from(double x) {
+    if constexpr (math::is_complex_v<V>)
+      return V(typename V::value_type(x));
     else
-      return Op::partial2(v...);
+      return V(x);
+  }
+};
+template <int Count>
+struct Params<Var, Count> {
+  Var p[Count ? Count : 1];
+  explicit Params(const double* params) {
+    for (int i = 0; i < Count; i++) p[i] = Var(params[i]);
   }
 };
 
-template <class Op, class T>
-RL_INLINE auto lane_value(const T* x, const double* params) {
-  return spread<T, Op::inputs, Op::params>(ValueOf<Op>{}, x, params,
-                                           std::make_index_sequence<size_t(Op::inputs)>{},
-                                           std::make_index_sequence<size_t(Op::params)>{});
+// Op::value and Op::partial with as many of a, b, c as the op has inputs. Values are passed one by
+// one: an array inside a vector loop would keep it from vectorising.
+template <class Op, class V, size_t... P>
+RL_INLINE auto value_of(V a, V b, V c, const V* p, std::index_sequence<P...>) {
+  (void)b, (void)c, (void)p;
+  if constexpr (Op::inputs == 1)
+    return Op::value(a, p[P]...);
+  else if constexpr (Op::inputs == 2)
+    return Op::value(a, b, p[P]...);
+  else
+    return Op::value(a, b, c, p[P]...);
 }
+template <class Op, int K, class V, size_t... P>
+RL_INLINE auto partial_of(V a, V b, V c, const V* p, V y, std::index_sequence<P...>) {
+  (void)b, (void)c, (void)p;
+  if constexpr (Op::inputs == 1)
+    return Op::partial(a, p[P]..., y);
+  else if constexpr (Op::inputs == 2 && K == 0)
+    return Op::partial0(a, b, p[P]..., y);
+  else if constexpr (Op::inputs == 2)
+    return Op::partial1(a, b, p[P]..., y);
+  else if constexpr (K == 0)
+    return Op::partial0(a, b, c, p[P]..., y);
+  else if constexpr (K == 1)
+    return Op::partial1(a, b, c, p[P]..., y);
+  else
+    return Op::partial2(a, b, c, p[P]..., y);
+}
+template <class Op>
+using Indices = std::make_index_sequence<size_t(Op::params)>;
+template <class Op, class V>
+using ValueType = decltype(value_of<Op, V>(std::declval<V>(), std::declval<V>(), std::declval<V>(),
+                                           nullptr, Indices<Op>{}));
+template <class Op, int K, class V>
+using PartialType = decltype(partial_of<Op, K, V>(std::declval<V>(), std::declval<V>(),
+                                                  std::declval<V>(), nullptr, std::declval<V>(),
+                                                  Indices<Op>{}));
 
-// The first element of `where` is a condition; it is read as a bool of its own.
 template <class Op, class T>
 RL_INLINE void forward_body(char* out, const char* const* in, const double* params, int64_t n) {
-  using R = decltype(lane_value<Op, T>(nullptr, nullptr));
+  using R = ValueType<Op, T>;
   R* y = reinterpret_cast<R*>(out);
   const T* a = reinterpret_cast<const T*>(in[0]);
-  [[maybe_unused]] const T* b = reinterpret_cast<const T*>(in[Op::inputs > 1 ? 1 : 0]);
-  [[maybe_unused]] const T* c = reinterpret_cast<const T*>(in[Op::inputs > 2 ? 2 : 0]);
+  const T* b = reinterpret_cast<const T*>(in[Op::inputs > 1 ? 1 : 0]);
+  const T* c = reinterpret_cast<const T*>(in[Op::inputs > 2 ? 2 : 0]);
+  const Params<T, Op::params> p(params);
 #pragma omp simd
-  for (int64_t i = 0; i < n; i++) {
-    T x[3] = {a[i], b[i], c[i]};
-    y[i] = lane_value<Op, T>(x, params);
-  }
+  for (int64_t i = 0; i < n; i++) y[i] = value_of<Op, T>(a[i], b[i], c[i], p.p, Indices<Op>{});
 }
 template <class Op, class T>
 RL_CLONES void forward_cloned(char* out, const char* const* in, const double* params, int64_t n) {
@@ -179,21 +197,14 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
   constexpr Save saves = Op::saves[K];
   T* y = reinterpret_cast<T*>(out);
   const T* g = reinterpret_cast<const T*>(in[0]);
-  auto pick = [&](Save which, int at) {
-    return has(saves, which) ? reinterpret_cast<const T*>(in[at]) : g;
-  };
-  const T* a = pick(Save::A, 1);
-  const T* b = Op::inputs > 1 ? pick(Save::B, 2) : g;
-  const T* c = Op::inputs > 2 ? pick(Save::C, 3) : g;
-  const T* o = pick(Save::Out, Op::inputs + 1);
+  const T* a = has(saves, Save::A) ? reinterpret_cast<const T*>(in[1]) : g;
+  const T* b = has(saves, Save::B) ? reinterpret_cast<const T*>(in[2]) : g;
+  const T* c = has(saves, Save::C) ? reinterpret_cast<const T*>(in[3]) : g;
+  const T* o = has(saves, Save::Out) ? reinterpret_cast<const T*>(in[Op::inputs + 1]) : g;
+  const Params<T, Op::params> p(params);
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) {
-    T x[3] = {a[i], b[i], c[i]};
-    T saved_out = o[i];
-    auto with_out = [&](auto... v) RL_LAMBDA_INLINE { return PartialOf<Op, K>{}(v..., saved_out); };
-    T d = spread<T, Op::inputs, Op::params>(with_out, x, params,
-                                            std::make_index_sequence<size_t(Op::inputs)>{},
-                                            std::make_index_sequence<size_t(Op::params)>{});
+    T d = partial_of<Op, K, T>(a[i], b[i], c[i], p.p, o[i], Indices<Op>{});
     T product = g[i] * math::conj(d);
     y[i] = Op::selects && d == T(0) ? T(0) : product;
   }
@@ -210,7 +221,7 @@ void backward_plain(char* out, const char* const* in, const double* params, int6
 template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
-  using R = decltype(lane_value<Op, T>(nullptr, nullptr));
+  using R = ValueType<Op, T>;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     p.forward[d] = forward_cloned<Op, T>;
   else
@@ -221,42 +232,30 @@ void add_forward(Pointwise& p) {
 
 template <class Op, int K>
 Var tensor_partial(const Var* in, const double* params, const Var& out) {
-  auto with_out = [&](auto... v) { return PartialOf<Op, K>{}(v..., out); };
-  return spread<Var, Op::inputs, Op::params>(with_out, in, params,
-                                             std::make_index_sequence<size_t(Op::inputs)>{},
-                                             std::make_index_sequence<size_t(Op::params)>{});
+  const Params<Var, Op::params> p(params);
+  return partial_of<Op, K, Var>(in[0], in[1], in[2], p.p, out, Indices<Op>{});
 }
 
-inline const Symbol* symbol_names() {
-  static const Symbol names[3] = {"a", "b", "c"};
-  return names;
-}
-template <size_t... I, class F>
-std::string symbol_of(const F& f, int inputs, std::index_sequence<I...>) {
-  auto name = [&](size_t i) {
-    return int(i) < inputs ? symbol_names()[i] : Symbol("p" + std::to_string(int(i) - inputs));
-  };
-  return Symbol(f(name(I)...)).text();
+// The inputs are called a, b, c, the parameters p0, p1, ..., the output y.
+template <size_t... P>
+std::array<Symbol, sizeof...(P) + 1> symbol_params(std::index_sequence<P...>) {
+  return {Symbol("p" + std::to_string(P))..., Symbol("")};
 }
 template <class Op>
 std::string value_symbol() {
-  return symbol_of([](auto... v) { return Op::value(v...); }, Op::inputs,
-                   std::make_index_sequence<size_t(Op::inputs + Op::params)>{});
+  auto p = symbol_params(Indices<Op>{});
+  return Symbol(value_of<Op, Symbol>("a", "b", "c", p.data(), Indices<Op>{})).text();
 }
 template <class Op, int K>
 std::string partial_symbol() {
-  return symbol_of([](auto... v) { return PartialOf<Op, K>{}(v..., Symbol("y")); }, Op::inputs,
-                   std::make_index_sequence<size_t(Op::inputs + Op::params)>{});
+  auto p = symbol_params(Indices<Op>{});
+  return Symbol(partial_of<Op, K, Symbol>("a", "b", "c", p.data(), "y", Indices<Op>{})).text();
 }
 
 template <class Op, int K>
 void add_partial(Pointwise& p) {
   auto& partial = p.partial[K];
-  auto probe = [](auto... v) { return PartialOf<Op, K>{}(v..., 0.0); };
-  double params[8] = {}, in[3] = {};
-  using D = decltype(spread<double, Op::inputs, Op::params>(
-      probe, in, params, std::make_index_sequence<size_t(Op::inputs)>{},
-      std::make_index_sequence<size_t(Op::params)>{}));
+  using D = PartialType<Op, K, double>;
   if constexpr (std::is_same_v<D, One>) {
     partial.unit = 1;
   } else if constexpr (std::is_same_v<D, MinusOne>) {

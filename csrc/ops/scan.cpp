@@ -17,6 +17,8 @@ using Scan = void (*)(DType, DType, const void*, void*, int64_t, int64_t, int64_
 Var run_scan(const Var& input, int64_t dim, const std::optional<DType>& dtype, Scan kernel,
              const char* op) {
   DType d = input.dtype(), result = dtype ? *dtype : is_integral(d) ? DType::I64 : d;
+  if (result == DType::Bool)
+    fail_as(PyExc_NotImplementedError, op, "(): not implemented for 'Bool'");
   Reduction r = plan_reduction(ops::to(input, result), Ints{dim}, false, op);
   DType direct = is_integral(result) ? DType::I64 : result;
   Var y = empty(input.sizes(), direct);
@@ -205,14 +207,15 @@ struct LogCumSumExp : General {
   static constexpr auto family = "scan";
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, int64_t dim) {
-    if (!is_floating(input.dtype()))
+    if (!is_differentiable(input.dtype()))
       fail_as(PyExc_NotImplementedError, "logcumsumexp(): not implemented for '",
               info(input.dtype()).tensor_name, "'");
     Reduction r = plan_reduction(input, Ints{dim}, false, "logcumsumexp");
     Var y = empty(input.sizes(), input.dtype());
     {
       Unlocked unlocked(double(y.numel()) * 20, {r.input.get(), y.get()});
-      cpu::logcumsumexp(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
+      auto kernel = is_complex(y.dtype()) ? cpu::complex_logcumsumexp : cpu::logcumsumexp;
+      kernel(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
     }
     return y;
   }
@@ -225,9 +228,9 @@ struct LogCumSumExp : General {
       Var low = leading(y, d), high = trailing(y, d);
       Var both_infinite = math::both(low == high, math::isnan(high - high));
       Var step = math::where(both_infinite, Var(0), low - high);
-      g = linear_recurrence(math::exp(step), g, d, true);
+      g = linear_recurrence(ops::conj(math::exp(step)), g, d, true);
     }
-    b[0] = g * math::exp(x - y);
+    b[0] = g * ops::conj(math::exp(x - y));
   }
 };
 RL_OP(LogCumSumExp)
@@ -246,4 +249,9 @@ Var exclusive_products(const Var& x, int64_t dim, bool reverse) {
   return linear_recurrence(reverse ? trailing(x, d) : leading(x, d), first, d, reverse);
 }
 
+namespace ops {
+
+Var cumsum(const Var& a, int64_t dim) { return call<CumSum>(a, dim, std::nullopt); }
+
+}  // namespace ops
 }  // namespace rl

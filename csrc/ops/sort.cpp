@@ -158,8 +158,8 @@ Var search_sorted(const Var& edges, const Var& values, bool out_int32, bool righ
   Var order = sorter ? ops::contiguous(sorter) : sorter;
   DType index_type = out_int32 ? DType::I32 : DType::I64;
   int64_t length = edges.sizes().back(), rows = length ? edges.numel() / length : 1;
-  check(!out_int32 || length < INT32_MAX, op, "(): the size of boundaries' last dimension should be "
-                                              "less than ", INT32_MAX, ", but we got ", length);
+  check(!out_int32 || length < INT32_MAX, op, "(): the size of boundaries' last dimension should "
+                                              "be less than ", INT32_MAX, ", but we got ", length);
   Var index = empty(x.sizes(), index_type);
   if (length == 0) {
     ops::fill_data(index.get(), 0);
@@ -182,8 +182,8 @@ struct SearchSorted : NonDifferentiable {
   static constexpr bool method = false;
   static Var forward(const Var& edges, const Var& input, bool out_int32, bool right,
                      std::optional<std::string> side, const Var& sorter) {
-    check(edges.dim() > 0, "torch.searchsorted(): boundaries tensor should have positive dimension, "
-                           "but got 0 dimension");
+    check(edges.dim() > 0, "torch.searchsorted(): boundaries tensor should have positive "
+                           "dimension, but got 0 dimension");
     check(input.dim() > 0 || edges.dim() == 1,
           "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
           "is 1, but we got boundaries tensor dim(", edges.dim(), ") and input value's dim(",
@@ -192,15 +192,16 @@ struct SearchSorted : NonDifferentiable {
     front.erase(front.size() - 1);
     if (edges.dim() > 1 && !same.empty()) same.erase(same.size() - 1);
     check(edges.dim() == 1 || front == same,
-          "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
-          "of boundaries tensor and input value tensor must match, but we got boundaries tensor ",
+          "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+          "dimensions of boundaries tensor and input value tensor must match, but we got "
+          "boundaries tensor ",
           edges.sizes(), " and input value tensor ", input.sizes());
     if (side) {
       check(*side == "left" || *side == "right",
             "torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
       check(!right || *side == "right",
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while "
-            "right was True");
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True");
       right = *side == "right";
     }
     if (sorter) check_sorter(edges, sorter);
@@ -240,13 +241,18 @@ RL_OP(Bucketize)
 
 // -- counting ------------------------------------------------------------------------------------
 
-struct BinCount : NonDifferentiable {
+// Linear in the weights.
+struct BinCount : Linear {
   static constexpr auto signature =
       "bincount(Tensor input, Tensor? weights=None, int minlength=0)";
   static constexpr auto doc =
       "bincount(x, weights): how often each of 0, 1, ... occurs in x, or the sum of its weights.";
   static constexpr auto family = "sort";
+  static constexpr auto saves = "input";
   static constexpr bool out = false;
+  static void vjp(Back& b, const In& input, const In&, int64_t) {
+    b[1] = ops::gather(b.g(), 0, ops::to(*input, DType::I64));
+  }
   static Var forward(const Var& input, const Var& weights, int64_t minlength) {
     DType d = input.dtype();
     if (!is_integral(d) || d == DType::Bool)

@@ -80,21 +80,24 @@ struct Inner : Composite {
 };
 RL_OP(Inner)
 
+// An owned Python object.
+struct Held {
+  PyObject* object;
+  explicit Held(PyObject* owned) : object(owned) {
+    if (!owned) throw PythonError{};
+  }
+  ~Held() { Py_DECREF(object); }
+  Held(const Held&) = delete;
+};
+
 Ints int_list(PyObject* o) {
   auto one = [](PyObject* item) -> int64_t {
     Py_ssize_t v = PyNumber_AsSsize_t(item, PyExc_ValueError);
     if (v == -1 && PyErr_Occurred()) throw PythonError{};
     return v;
   };
-  PyObject* list = nullptr;
-  if (is_tensor(o)) {
-    list = PyObject_CallMethod(o, "tolist", nullptr);
-    if (!list) throw PythonError{};
-  } else {
-    Py_INCREF(o);
-    list = o;
-  }
-  Var hold = Var::steal(reinterpret_cast<Tensor*>(list));
+  Held held(is_tensor(o) ? PyObject_CallMethod(o, "tolist", nullptr) : Py_NewRef(o));
+  PyObject* list = held.object;
   if (!PyTuple_Check(list) && !PyList_Check(list)) return {one(list)};
   Ints ints;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++)
@@ -128,10 +131,8 @@ struct Tensordot : Composite {
     return contract(a, b, last, first);
   }
   static Ints item(PyObject* sequence, Py_ssize_t i) {
-    PyObject* o = PySequence_GetItem(sequence, i);
-    if (!o) throw PythonError{};
-    Var hold = Var::steal(reinterpret_cast<Tensor*>(o));
-    return int_list(o);
+    Held held(PySequence_GetItem(sequence, i));
+    return int_list(held.object);
   }
 };
 RL_OP(Tensordot)
@@ -231,7 +232,7 @@ struct MultiDot : Composite {
 RL_OP(MultiDot)
 
 struct ChainMatmul : Composite {
-  static constexpr auto signature = "chain_matmul(Tensor[] matrices)";
+  static constexpr auto signature = "chain_matmul(tensors matrices)";
   static constexpr auto doc =
       "chain_matmul(*matrices): the product of a chain of matrices, in the cheapest order.";
   static constexpr auto family = "contraction";
@@ -243,22 +244,8 @@ struct ChainMatmul : Composite {
             ", expected 2 instead (matrix ", i, ")");
     return matrices.size() == 1 ? matrices[0] : multiply_chain(matrices, "chain_matmul");
   }
-  // Matrices as separate arguments.
-  static PyObject* spread(const OpInfo&, PyObject* const* args, Py_ssize_t count) {
-    Vars matrices;
-    for (Py_ssize_t i = 0; i < count; i++) {
-      if (!is_tensor(args[i])) return nullptr;
-      matrices.emplace_back(reinterpret_cast<Tensor*>(args[i]));
-    }
-    return reinterpret_cast<PyObject*>(forward(matrices).release());
-  }
 };
-[[maybe_unused]] const bool registered_chain_matmul = [] {
-  OpInfo info = detail::describe<ChainMatmul>();
-  info.fast = ChainMatmul::spread;
-  register_op(std::move(info));
-  return true;
-}();
+RL_OP(ChainMatmul)
 
 }  // namespace
 }  // namespace rl

@@ -80,7 +80,8 @@ Distinct distinct(const Var& x, int64_t n, int64_t width, const int64_t* order,
   return {values, inverse, as_tensor(sizes)};
 }
 
-Distinct distinct_elements(const Var& input, bool sorted) {
+Distinct distinct_elements(const Var& input, bool sorted, const char* op) {
+  refuse_complex(input, op);
   Var x = ops::contiguous(input), order;
   if (sorted && x.numel() > 0) {
     Var values = empty(x.sizes(), x.dtype());
@@ -95,6 +96,7 @@ Distinct distinct_elements(const Var& input, bool sorted) {
 }
 
 Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char* op) {
+  refuse_complex(input, op);
   if (input.dim() == 0)
     fail_as(PyExc_IndexError, op, "(): Dimension specified as ", dim,
             " but tensor has no dimensions");
@@ -134,7 +136,7 @@ struct UniqueElements : General {
   static constexpr auto doc = "_unique2(x): the distinct elements, their numbers and counts.";
   static constexpr bool method = false;
   static constexpr bool out = false;
-  static Distinct forward(const Var& input) { return distinct_elements(input, true); }
+  static Distinct forward(const Var& input) { return distinct_elements(input, true, "unique"); }
   static void vjp(Back&, const In&) { refuse_gradient("_unique2"); }
 };
 RL_OP(UniqueElements)
@@ -160,7 +162,7 @@ struct UniqueNeighbours : General {
   static constexpr bool out = false;
   static Distinct forward(const Var& input, std::optional<int64_t> dim) {
     return dim ? distinct_slices(input, *dim, false, "unique_consecutive")
-               : distinct_elements(input, false);
+               : distinct_elements(input, false, "unique_consecutive");
   }
   static void vjp(Back&, const In&, std::optional<int64_t>) {
     refuse_gradient("unique_consecutive");
@@ -194,7 +196,6 @@ struct Unique : Composite {
   static constexpr bool out = false;
   static Asked forward(const Var& input, bool, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {
-    refuse_complex(input, "unique");
     return select(dim ? call<UniqueSlices>(input, *dim) : call<UniqueElements>(input),
                   return_inverse, return_counts);
   }
@@ -212,7 +213,6 @@ struct UniqueConsecutive : Composite {
   static constexpr bool out = false;
   static Asked forward(const Var& input, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {
-    refuse_complex(input, "unique_consecutive");
     return select(call<UniqueNeighbours>(input, dim), return_inverse, return_counts);
   }
 };

@@ -57,9 +57,11 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
               Py_TYPE(given)->tp_name);
     Tensor* g = as_tensor(given);
     std::string a, b;
+    const Where& made = root.edge().node->where;
     if (g->sizes != meta.sizes)
       fail("Mismatch in shape: grad_output[", i, "] has a shape of ", shape_text(g->sizes, a),
-           " and output[", i, "] has a shape of ", shape_text(meta.sizes, b), ".");
+           " and output[", i, "] has a shape of ", shape_text(meta.sizes, b),
+           ". The output was made at ", made.text_with_source());
     if (is_complex(g->dtype) != is_complex(meta.dtype))
       fail("For complex Tensors, both grad_output and output are required to have the same dtype. "
            "Mismatch in dtype: grad_output[", i, "] has a dtype of torch.", name(g->dtype),
@@ -73,7 +75,8 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
   }
   if (element_count(meta.sizes) != 1)
     fail("grad can be implicitly created only for scalar outputs (output ", i, " has shape ",
-         meta.sizes, "; pass a gradient of that shape, or reduce it with .sum() or .mean())");
+         meta.sizes, "; pass a gradient of that shape, or reduce it with .sum() or .mean()). It was "
+         "made at ", root.edge().node->where.text_with_source());
   if (!is_floating(meta.dtype))
     fail("grad can be implicitly created only for real scalar outputs but got torch.",
          name(meta.dtype));

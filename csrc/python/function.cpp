@@ -319,6 +319,8 @@ class Application {
     Held result(PyTuple_New(n));
     for (Py_ssize_t i = 0; i < n; i++) {
       PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      // A result that is no tensor gets no gradient: its place is marked by a dtype without any.
+      if (!is_tensor(o)) (i == 0 ? self_->output : self_->more_outputs[i - 1]).dtype = DType::Bool;
       PyTuple_SET_ITEM(result.p, i, is_tensor(o) ? wrap_one(o, i) : new_reference(o));
     }
     if (records_) save(outputs, result.p);
@@ -385,6 +387,7 @@ class Application {
         saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)));
       else
         saved.save_input(as_tensor(o));
+      if (is_view(as_tensor(o))) track(as_tensor(o));  // its base may be an output of this node
     }
     Py_CLEAR(self_->to_save);
   }

@@ -66,7 +66,11 @@ class Reader {
     }
     if (ellipses > 1)
       fail_as(PyExc_IndexError, "an index can only have a single ellipsis ('...')");
-    if (used > t->dim()) fail_as(PyExc_IndexError, "too many indices for tensor of dimension ", t->dim());
+    if (used > 0 && t->dim() == 0)
+      fail_as(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
+                                "convert a 0-dim tensor to a number");
+    if (used > t->dim())
+      fail_as(PyExc_IndexError, "too many indices for tensor of dimension ", t->dim());
     for (PyObject* item : items) take(item, t->dim() - used);
   }
 
@@ -110,9 +114,6 @@ class Reader {
   }
   void select_at(int64_t i) {
     Var& x = result_.view;
-    if (x.dim() == 0)
-      fail_as(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
-                                "convert a 0-dim tensor to a number");
     int64_t n = x.sizes()[dim_];
     if (i < -n || i >= n)
       fail_as(PyExc_IndexError, "index ", i, " is out of bounds for dimension ", dim_,
@@ -125,8 +126,6 @@ class Reader {
     auto* s = reinterpret_cast<PySliceObject*>(item);
     int64_t step = slice_bound(s->step, 1);
     if (step <= 0) fail_as(PyExc_ValueError, "step must be greater than zero");
-    if (result_.view.dim() == 0)
-      fail_as(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
     int64_t start = slice_bound(s->start, 0), end = slice_bound(s->stop, INT64_MAX);
     int64_t n = result_.view.sizes()[dim_];
     if (start != 0 || end < n || step != 1) {
@@ -248,8 +247,9 @@ void index_put_(const Var& x, const Vars& indices, const Var& values) {
     history = index_put(x, indices, source, false);
   GradMode off(false);
   if (source->storage == x->storage) source = clone(source);
+  own_memory(x->storage);
+  index_put_into(x.get(), indices, source.get(), false);  // checks before it writes
   prepare_write(x.get(), "index_put_");
-  index_put_into(x.get(), indices, source.get(), false);
   if (history && history->grad_fn) rebase_history(x.get(), {history->grad_fn, 0});
 }
 

@@ -498,10 +498,22 @@ PyObject* share(PyObject*, PyObject* o) {
       [&]() -> PyObject* { return reinterpret_cast<PyObject*>(share_buffer(o).release()); });
 }
 
-// The memory of a tensor read as another dtype: (tensor, dtype, size, stride).
+// The whole storage of a tensor as bytes.
+PyObject* storage_tensor(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) fail_as(PyExc_TypeError, "expected a Tensor");
+    Tensor* t = as_tensor(o);
+    own_memory(t->storage);
+    Var v = wrap_storage(retain(t->storage), Ints{t->storage->bytes}, Ints{1}, 0, DType::U8);
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+
+// The memory of a tensor read as another dtype: (tensor, dtype, size, stride, shift=0).
 PyObject* reinterpret(PyObject*, PyObject* args) {
   PyObject *source, *dtype, *size, *stride;
-  if (!PyArg_ParseTuple(args, "O!OOO", &TensorType, &source, &dtype, &size, &stride))
+  long long shift = 0;
+  if (!PyArg_ParseTuple(args, "O!OOO|L", &TensorType, &source, &dtype, &size, &stride, &shift))
     return nullptr;
   return guarded([&]() -> PyObject* {
     static const Signature s("_reinterpret(dtype dtype, int[] size, int[] stride)");
@@ -510,16 +522,16 @@ PyObject* reinterpret(PyObject*, PyObject* args) {
     Ints sizes = ints_argument(s, 1, size), strides = ints_argument(s, 2, stride);
     int64_t start = t->offset * itemsize(t->dtype);
     check(start % itemsize(d) == 0, "_reinterpret: the offset is not a multiple of the item size");
-    Var v = wrap_storage(retain(t->storage), sizes, strides, start / itemsize(d), d);
+    Var v = wrap_storage(retain(t->storage), sizes, strides, start / itemsize(d) + shift, d);
     check_region(v.get(), sizes, strides, v->offset);
     return reinterpret_cast<PyObject*>(v.release());
   });
 }
 
-// The bytes of a contiguous tensor.
+// The bytes of a tensor without gaps, in the order of memory.
 PyObject* to_bytes(PyObject*, PyObject* o) {
-  if (!is_tensor(o) || !as_tensor(o)->contiguous) {
-    PyErr_SetString(PyExc_TypeError, "_bytes needs a contiguous tensor");
+  if (!is_tensor(o) || !is_dense(as_tensor(o)->sizes, as_tensor(o)->strides)) {
+    PyErr_SetString(PyExc_TypeError, "_bytes needs a tensor without gaps");
     return nullptr;
   }
   Tensor* t = as_tensor(o);
@@ -539,6 +551,7 @@ PyObject* get_result_type(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef interop_functions[] = {
+    {"_storage_tensor", storage_tensor, METH_O, nullptr},
     {"_reinterpret", reinterpret, METH_VARARGS, nullptr},
     {"_bytes", to_bytes, METH_O, nullptr},
     {"_result_type", get_result_type, METH_VARARGS, nullptr},

@@ -23,6 +23,7 @@ const std::pair<const char*, Kind> kKinds[] = {
     {"size", Kind::Size},        {"dtype", Kind::DType},
     {"device", Kind::Device},    {"str", Kind::String},
     {"Generator", Kind::Generator}, {"object", Kind::Object},
+    {"tensors", Kind::TensorsSpread},
 };
 
 PyObject* literal(const std::string& text) {
@@ -134,6 +135,7 @@ bool accepts(const Param& param, PyObject* o) {
   switch (param.kind) {
     case Kind::Tensor: return is_tensor(o);
     case Kind::TensorOrNumber: return is_tensor(o) || is_number(o);
+    case Kind::TensorsSpread:
     case Kind::Tensors: {
       if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
@@ -172,17 +174,18 @@ bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords
     const Param& p = params_[i];
     if (p.keyword_only) break;
     PyObject* value = args[used];
-    if (p.kind == Kind::Size && is_int(value)) {
+    bool tensors = p.kind == Kind::TensorsSpread;
+    if ((p.kind == Kind::Size && is_int(value)) || (tensors && is_tensor(value))) {
       Py_ssize_t stop = used;
-      while (stop < count && is_int(args[stop])) stop++;
-      PyObject* sizes = PyTuple_New(stop - used);
-      if (!sizes) throw PythonError{};
+      while (stop < count && (tensors ? is_tensor(args[stop]) : is_int(args[stop]))) stop++;
+      PyObject* items = PyTuple_New(stop - used);
+      if (!items) throw PythonError{};
       for (Py_ssize_t k = used; k < stop; k++) {
         Py_INCREF(args[k]);
-        PyTuple_SET_ITEM(sizes, k - used, args[k]);
+        PyTuple_SET_ITEM(items, k - used, args[k]);
       }
-      Py_XSETREF(*spread, sizes);
-      slots[i] = sizes;
+      Py_XSETREF(*spread, items);
+      slots[i] = items;
       used = stop;
       continue;
     }
@@ -240,7 +243,7 @@ void fail_type(const Signature& signature, const Param& param, PyObject* got) {
   static const char* const words[] = {"Tensor", "Tensor or Number", "tuple of Tensors", "int",
                                       "float", "Number", "bool", "tuple of ints", "tuple of ints",
                                       "torch.dtype", "torch.device", "str", "torch.Generator",
-                                      "object"};
+                                      "object", "tuple of Tensors"};
   size_t at = 0;
   while (&signature.params()[at] != &param) at++;
   fail_as(PyExc_TypeError, signature.name(), "(): argument '", param.name, "' (position ", at + 1,

@@ -24,6 +24,7 @@ enum class Kind : uint8_t {
   String,
   Generator,
   Object,
+  TensorsSpread,  // tensors: Tensor[] that may also be spread over the positional arguments
 };
 
 struct Param {

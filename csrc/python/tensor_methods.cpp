@@ -227,6 +227,26 @@ PyObject* resize_(PyObject* o, PyObject* args) {
   });
 }
 
+// Takes the shape and the history of a view of itself: unsqueeze_, t_ and their kin.
+PyObject* become(PyObject* o, PyObject* view) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(view) || as_tensor(view)->storage != as_tensor(o)->storage)
+      fail_as(PyExc_TypeError, "_become needs a view of the tensor");
+    Tensor *t = as_tensor(o), *from = as_tensor(view);
+    check_inplace(t, "an in-place change of shape");
+    t->sizes = from->sizes;
+    t->strides = from->strides;
+    t->offset = from->offset;
+    t->numel = from->numel;
+    t->contiguous = from->contiguous;
+    if (from->grad_fn) set_history(t, from->grad_fn, int(from->output_nr));
+    t->storage->version++;
+    if (is_view(t)) t->extra->view_version = t->storage->version;
+    return new_reference(o);
+  });
+}
+PyObject* storage_id(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(as_tensor(o)->storage); }
+
 // An object of a subclass on the same memory: (class, tensor, requires_grad).
 PyObject* make_subclass(PyObject*, PyObject* args) {
   PyObject *type, *data;
@@ -300,6 +320,8 @@ PyMethodDef tensor_methods[] = {
      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): computes the "
      "gradients of the leaves and adds them to their .grad."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad although this is not a leaf."},
+    {"_become", become, METH_O, nullptr},
+    {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"_set_storage", set_storage, METH_VARARGS, nullptr},
     {"resize_", resize_, METH_VARARGS, "Changes the shape, growing the storage as needed."},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},

@@ -8,6 +8,19 @@ from rushlight import _C
 _C._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _gc.callbacks.append(_C._collector_callback)
 
+
+def _find_blas() -> None:
+    """Tells the core where the BLAS wheel lies; it is opened when first needed."""
+    here = _os.path.dirname(_os.path.dirname(_os.path.abspath(__file__)))
+    for folder in (here, *_os.sys.path):
+        path = _os.path.join(folder, "scipy_openblas32", "lib", "libscipy_openblas.so")
+        if _os.path.exists(path):
+            _C._set_blas_path(path)
+            return
+
+
+_find_blas()
+
 from rushlight._C import (  # noqa: E402
     Size,
     Tensor,

@@ -62,7 +62,20 @@ def from_numpy(ndarray: Any) -> Tensor:
     """A tensor on the memory of a NumPy array."""
     if not hasattr(ndarray, "__array_interface__"):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return _C._share_buffer(ndarray)
+    if not ndarray.flags.writeable:
+        import warnings
+
+        warnings.warn(
+            "The given NumPy array is not writable, and tensors are: writing to this tensor would change "
+            "memory that is meant to stay. Copy the array first.",
+            UserWarning, stacklevel=2,
+        )
+    try:
+        return _C._share_buffer(ndarray)
+    except ValueError as error:
+        if "buffer" not in str(error):
+            raise
+        raise TypeError(f"can't convert np.ndarray of type {ndarray.dtype} to a tensor") from None
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,

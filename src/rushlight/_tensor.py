@@ -1,6 +1,5 @@
 """Methods of Tensor that are written in Python."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -151,7 +150,43 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return add_hook(self._post_accumulate_dict, hook)
 
 
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+class UntypedStorage:
+    """The memory behind a tensor, as bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._bytes = _C._storage_tensor(tensor)
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self._bytes.data_ptr()
+
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self._bytes.numel()
+
+    size = __len__ = nbytes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._bytes._is_same_storage(other._bytes)
+
+    def __hash__(self) -> int:
+        return hash(self._bytes._storage_id())
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory behind the tensor; views of one tensor have equal storages."""
+    return UntypedStorage(self)
+
+
+def _copy_in_storage(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A copy of the whole storage, made once for all tensors that share it."""
+    key = ("storage", self._storage_id())
+    if key not in memo:
+        memo[key] = _C._storage_tensor(self).clone()
+    return _C._reinterpret(memo[key], self.dtype, tuple(self.shape), self.stride(), self.storage_offset())
+
+
+def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
@@ -159,18 +194,24 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
             "the moment. Use .detach() or .clone() to say whether the history shall be kept."
         )
-    copy = self.detach().clone()
+    copy = _copy_in_storage(self, memo)
     if type(self) is not Tensor:
         copy = Tensor._make_subclass(type(self), copy, False)
     copy.requires_grad_(self.requires_grad)
     memo[id(self)] = copy
     if self.grad is not None:
         copy.grad = __deepcopy__(self.grad.detach(), memo)
-    for name, value in self.__dict__.items():
-        import copy as _copy
+    if self.__dict__:
+        from copy import deepcopy
 
-        setattr(copy, name, _copy.deepcopy(value, memo))
+        for name, value in self.__dict__.items():
+            setattr(copy, name, deepcopy(value, memo))
     return copy
+
+
+def __copy__(self: Tensor) -> Tensor:
+    copy = self.detach().requires_grad_(self.requires_grad)
+    return copy if type(self) is Tensor else Tensor._make_subclass(type(self), copy, self.requires_grad)
 
 
 def _rebuild(cls: type, data: bytes, dtype: Any, size: tuple[int, ...], stride: tuple[int, ...],
@@ -186,11 +227,9 @@ def _rebuild(cls: type, data: bytes, dtype: Any, size: tuple[int, ...], stride: 
 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    plain = self.detach()
-    dense = plain if plain.is_contiguous() else plain.contiguous()
-    size = tuple(self.shape)
-    args = (type(self), _C._bytes(dense), self.dtype, size, dense.stride(), self.requires_grad,
-            dict(self.__dict__))
+    dense = self.detach().clone()  # without gaps, the strides kept where they can be
+    args = (type(self), _C._bytes(dense), self.dtype, tuple(self.shape), dense.stride(),
+            self.requires_grad, dict(self.__dict__))
     return _rebuild, args
 
 
@@ -222,15 +261,22 @@ def set_(self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None
     return self._set_storage(source, tuple(size), tuple(stride), storage_offset or source.storage_offset())
 
 
-def __float__warned(self: Tensor) -> float:
-    if self.requires_grad:
-        warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                      "behavior.\nConsider using tensor.detach() first.", stacklevel=2)
-    return float(self.item())
-
-
 def __complex__(self: Tensor) -> complex:
     return complex(self.item())
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor with the dtype of ``other``."""
+    return _convert(self, other.dtype)
+
+
+def _in_place_view(name: str) -> Callable[..., Tensor]:
+    def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._become(getattr(self, name)(*args, **kwargs))
+
+    change.__name__ = change.__qualname__ = name + "_"
+    change.__doc__ = f"``{name}`` in place: changes the shape of this very tensor."
+    return change
 
 
 def __reversed__(self: Tensor) -> Tensor:
@@ -242,9 +288,11 @@ _methods: dict[str, Any] = {
     for f in (
         to, cpu, cuda, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
         register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__, is_shared,
-        new_tensor, set_, __complex__, __reversed__,
+        new_tensor, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
+for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
+    _methods[_name + "_"] = _in_place_view(_name)
 _methods["type"] = type_
 _methods["layout"] = property(lambda self: strided)
 _methods["__array_priority__"] = 1000

@@ -1,6 +1,7 @@
 #include "kernels/cpu/pointwise.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/parallel.h"
@@ -146,12 +147,43 @@ void pointwise(const PointwiseCall& call) {
                [&](int64_t begin, int64_t end) { plan.run_range(begin, end); });
 }
 
-void pointwise_contiguous(Kernel kernel, const double* params, char* out, int64_t out_size,
-                          const char* const* in, int inputs, int64_t in_size, int64_t n,
-                          double cost) {
+namespace {
+
+// Runs [begin, end) with the single numbers repeated in a block that stays in the cache.
+void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t out_size,
+                      const char* const* in, int inputs, unsigned singles, int64_t in_size,
+                      int64_t begin, int64_t end) {
+  alignas(64) char room[kMaxOperands][kBlock * 16];
+  int64_t filled = std::min(end - begin, kBlock);
+  const char* part[kMaxOperands];
+  for (int k = 0; k < inputs; k++) {
+    part[k] = in[k];
+    if (!(singles >> k & 1)) continue;
+    for (int64_t i = 0; i < filled; i++) std::memcpy(room[k] + i * in_size, in[k], size_t(in_size));
+    part[k] = room[k];
+  }
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const char* now[kMaxOperands];
+    for (int k = 0; k < inputs; k++)
+      now[k] = !part[k] || (singles >> k & 1) ? part[k] : part[k] + at * in_size;
+    kernel(out + at * out_size, now, params, std::min(kBlock, end - at));
+  }
+}
+
+}  // namespace
+
+void pointwise_flat(Kernel kernel, const double* params, char* out, int64_t out_size,
+                    const char* const* in, int inputs, unsigned singles, int64_t in_size,
+                    int64_t n, double cost) {
   int64_t step = grain(cost);
-  if (n <= step) return kernel(out, in, params, n);
+  if (n <= step) {
+    if (!singles) return kernel(out, in, params, n);
+    return run_with_numbers(kernel, params, out, out_size, in, inputs, singles, in_size, 0, n);
+  }
   parallel_for(n, step, [&](int64_t begin, int64_t end) {
+    if (singles)
+      return run_with_numbers(kernel, params, out, out_size, in, inputs, singles, in_size, begin,
+                              end);
     const char* part[kMaxOperands];
     for (int k = 0; k < inputs; k++) part[k] = in[k] ? in[k] + begin * in_size : nullptr;
     kernel(out + begin * out_size, part, params, end - begin);

@@ -31,10 +31,11 @@ struct PointwiseCall {
 
 void pointwise(const PointwiseCall& call);
 
-// The same for operands that are contiguous and of the right types already.
-void pointwise_contiguous(Kernel kernel, const double* params, char* out, int64_t out_size,
-                          const char* const* in, int inputs, int64_t in_size, int64_t n,
-                          double cost);
+// The same for operands of the right types that are contiguous, or single numbers (bit i of
+// `singles`).
+void pointwise_flat(Kernel kernel, const double* params, char* out, int64_t out_size,
+                    const char* const* in, int inputs, unsigned singles, int64_t in_size,
+                    int64_t n, double cost);
 
 // into[...] += g[...] for layouts in which several elements of `into` share a place.
 void add_overlapping(DType dtype, char* into, const int64_t* into_strides, const char* g,

@@ -67,6 +67,28 @@ void suffix_sum_as(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
   });
 }
 
+// log(exp(a) + exp(b)), relative to the one with the larger real part.
+template <class T>
+std::complex<T> log_add_exp(std::complex<T> a, std::complex<T> b) {
+  if (a.real() < b.real()) std::swap(a, b);
+  if (std::isinf(a.real()) && a.real() == b.real()) {
+    if (a.real() < 0) return a;
+    return std::log(std::exp(a) + std::exp(b));
+  }
+  return a + std::log(T(1) + std::exp(b - a));
+}
+
+template <class C>
+void logcumsumexp_as(const C* x, C* y, int64_t outer, int64_t n, int64_t inner) {
+  tiles(outer, n, inner, [&](int64_t o, int64_t column, int64_t width) {
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t here = (o * n + k) * inner + column;
+      for (int64_t j = here; j < here + width; ++j)
+        y[j] = k == 0 ? x[j] : log_add_exp(y[j - inner], x[j]);
+    }
+  });
+}
+
 }  // namespace
 
 void recurrence(DType d, const void* a, const void* b, void* y, int64_t outer, int64_t n,
@@ -85,6 +107,13 @@ void suffix_sum(DType d, const void* x, void* y, int64_t outer, int64_t n, int64
     using T = decltype(zero);
     suffix_sum_as(static_cast<const T*>(x), static_cast<T*>(y), outer, n, inner);
   });
+}
+
+void complex_logcumsumexp(DType d, const void* x, void* y, int64_t outer, int64_t n,
+                          int64_t inner) {
+  if (d == DType::C64)
+    return logcumsumexp_as(static_cast<const c64*>(x), static_cast<c64*>(y), outer, n, inner);
+  logcumsumexp_as(static_cast<const c128*>(x), static_cast<c128*>(y), outer, n, inner);
 }
 
 }  // namespace rl::cpu

@@ -13,4 +13,7 @@ void recurrence(DType d, const void* a, const void* b, void* y, int64_t outer, i
 // y[k] = x[k] + x[k+1] + ...; any dtype, halves and F32 added up in double.
 void suffix_sum(DType d, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
 
+// Running log(sum(exp(x))) of complex numbers.
+void complex_logcumsumexp(DType d, const void* x, void* y, int64_t outer, int64_t n, int64_t inner);
+
 }  // namespace rl::cpu

@@ -82,15 +82,17 @@ int64_t find_median(const std::vector<T>& line, std::vector<int64_t>& position) 
   auto nan = std::find_if(line.begin(), line.end(), is_nan<T>);
   if (nan != line.end()) return nan - line.begin();
   auto middle = position.begin() + (int64_t(line.size()) - 1) / 2;
-  std::nth_element(position.begin(), middle, position.end(),
-                   [&](int64_t i, int64_t j) { return line[size_t(i)] < line[size_t(j)]; });
+  std::nth_element(position.begin(), middle, position.end(), [&](int64_t i, int64_t j) {
+    T a = line[size_t(i)], b = line[size_t(j)];
+    return a < b || (a == b && i < j);
+  });
   return *middle;
 }
 
 template <class T>
 int64_t find_mode(const std::vector<T>& line, std::vector<int64_t>& position) {
   auto value = [&](size_t i) { return line[size_t(position[i])]; };
-  std::stable_sort(position.begin(), position.end(), [&](int64_t i, int64_t j) {
+  std::sort(position.begin(), position.end(), [&](int64_t i, int64_t j) {
     return precedes(line[size_t(i)], line[size_t(j)]);
   });
   int64_t most = 0, found = 0, run = 0;

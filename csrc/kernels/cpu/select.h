@@ -9,10 +9,10 @@ namespace rl::cpu {
 // The k-th smallest (k from 1) and a position that holds it.
 void kth(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n, int64_t inner,
          int64_t k);
-// The lower median and a position that holds it; the first NaN when there is one.
+// The lower median, by position among equal values; the first NaN when there is one.
 void median(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n,
             int64_t inner);
-// The most frequent value, the least among equally frequent ones, and its last position.
+// The most frequent value, the least among equally frequent ones, and a position that holds it.
 void mode(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n,
           int64_t inner);
 

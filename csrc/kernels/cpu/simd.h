@@ -12,7 +12,6 @@
 #endif
 
 #define RL_INLINE inline __attribute__((always_inline))
-#define RL_LAMBDA_INLINE __attribute__((always_inline))
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(RL_NO_CLONES)

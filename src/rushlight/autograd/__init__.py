@@ -140,8 +140,9 @@ def variable(*args: Any, **kwargs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     """gradcheck is imported when it is first used."""
     if name in ("gradcheck", "gradgradcheck"):
-        from rushlight.autograd import gradcheck as module
+        from importlib import import_module
 
+        module = import_module("rushlight.autograd.gradcheck")
         globals()["gradcheck"] = module.gradcheck
         globals()["gradgradcheck"] = module.gradgradcheck
         return globals()[name]

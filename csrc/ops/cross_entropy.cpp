@@ -1,0 +1,303 @@
+// Losses of a choice among classes.
+#include "kernels/cpu/loss.h"
+#include "kernels/cpu/nll.h"
+#include "kernels/cpu/reduce.h"
+#include "ops/broadcast.h"
+#include "ops/loss.h"
+
+namespace rl {
+
+namespace {
+
+// Scores as [rows, classes, inner].
+struct ClassShape {
+  int64_t rows = 1, classes, inner = 1;
+  int dim;  // that of the classes
+  explicit ClassShape(const Ints& sizes) : dim(sizes.size() == 1 ? 0 : 1) {
+    classes = sizes[dim];
+    if (dim == 1) rows = sizes[0];
+    for (int i = dim + 1; i < sizes.size(); i++) inner *= sizes[i];
+  }
+};
+
+void check_target(const Var& input, const Var& target, const Var& weight) {
+  int n = input.dim();
+  if (n < 1) fail_as(PyExc_ValueError, "Expected 1 or more dimensions (got ", n, ")");
+  Ints wanted = input.sizes();
+  wanted.erase(n == 1 ? 0 : 1);
+  if (n > 1 && target.dim() > 0 && input.size(0) != target.size(0))
+    fail_as(PyExc_ValueError, "Expected input batch_size (", input.size(0),
+            ") to match target batch_size (", target.size(0), ").");
+  bool one = n == 1 && target.numel() == 1 && target.dim() <= 1;
+  if (n <= 2)
+    check(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported: input "
+                             "has shape ", input.sizes(), " and target ", target.sizes());
+  check(one || target.sizes() == wanted, "Expected target size ", wanted, ", got ", target.sizes());
+  check(target.dtype() == DType::I64 || target.dtype() == DType::U8,
+        "expected target dtype to be Long or Byte, but got ", info(target.dtype()).tensor_name,
+        ". Class indices: use target.long()");
+  int64_t classes = input.size(n == 1 ? 0 : 1);
+  check(!weight || (weight.dim() <= 1 && weight.numel() == classes),
+        "weight tensor should be defined either for all ", classes,
+        " classes or no classes but got weight tensor of shape: ",
+        weight ? weight.sizes() : Ints());
+  check(!weight || weight.dtype() == input.dtype(), "expected scalar type ",
+        info(input.dtype()).tensor_name, " but found ",
+        weight ? info(weight.dtype()).tensor_name : "", " (the weight of the classes)");
+  check(!weight || !modes.records() || !requires_grad(weight.get()),
+        "The function 'nll_loss_forward' is not differentiable with respect to argument 'weight'. "
+        "This input cannot have requires_grad True.");
+}
+
+// Targets as the kernels read them.
+Var dense_target(const Var& target) { return ops::contiguous(ops::to(target, DType::I64)); }
+Var dense(const Var& x) { return x ? ops::contiguous(x) : x; }
+const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
+
+[[noreturn]] void fail_target(const Var& target, int64_t at, int64_t classes) {
+  int64_t bad = target->data<int64_t>()[at];
+  Ints position(target.dim());
+  for (int i = target.dim() - 1; i >= 0; i--) {
+    position[i] = at % target.size(i);
+    at /= target.size(i);
+  }
+  fail_as(PyExc_IndexError, "Target ", bad, " is out of bounds. (target", position,
+          ", with ", classes, " classes: expected 0 to ", classes - 1, ")");
+}
+
+Ints loss_sizes(const Ints& input) {
+  Ints sizes = input;
+  sizes.erase(sizes.size() == 1 ? 0 : 1);
+  return sizes;
+}
+
+// Sum of the losses times a factor.
+Var sum_losses(const Var& each, double scale) {
+  Var out = empty({}, each.dtype());
+  cpu::sum(each.dtype(), each.dtype(), each->data(), out->data(), 1, each.numel(), 1, scale);
+  return out;
+}
+
+double mean_scale(Reduce reduce, const Var& total) {
+  return reduce == Reduce::Mean ? 1 / *total->data<double>() : 1;
+}
+
+// The gradient of every single loss, as the kernels read it: given, or the same for all.
+Var each_gradient(const Var& g, Reduce reduce, double scale, const Ints& sizes) {
+  if (reduce == Reduce::None) return ops::contiguous(g);
+  Var one = g * Var(scale), all = empty(sizes, g.dtype());
+  ops::copy_data(all.get(), one.get());
+  return all;
+}
+// The same to be multiplied with the scores, recorded.
+Var score_gradient(const Var& g, Reduce reduce, double scale, int dim) {
+  return reduce == Reduce::None ? ops::unsqueeze(g, dim) : g * Var(scale);
+}
+
+// What each log probability counts in the loss.
+Var weights_of(const Ints& sizes, DType dtype, const Var& target, const Var& weight,
+               int64_t ignore_index, double smoothing) {
+  GradMode off(false);
+  DType wide = compute_type(dtype);
+  ClassShape shape(sizes);
+  Var all = empty(sizes, wide), t = dense_target(target), w = weight;
+  if (w) w = ops::contiguous(ops::to(w, wide));
+  cpu::class_weights(wide, t->data<int64_t>(), data_of(w), ignore_index, smoothing, all->data(),
+                     shape.rows, shape.classes, shape.inner);
+  return all;
+}
+
+// From scores to the loss at once: log_softmax and nll_loss in one node.
+template <bool Spatial>
+struct CrossEntropyOf : General {
+  static constexpr auto signature =
+      "_cross_entropy(Tensor input, Tensor target, Tensor? weight, int reduction, "
+      "int ignore_index, float label_smoothing)";
+  static constexpr auto grad_name = Spatial ? "NllLoss2DBackward0" : "NllLossBackward0";
+  static constexpr auto saves = "input target weight out1 out2";
+
+  // The loss, log(sum(exp(scores))) for the backward, and what a mean is divided by.
+  static std::array<Var, 3> forward(const Var& input, const Var& target, const Var& weight,
+                                    int64_t reduction, int64_t ignore_index, double smoothing) {
+    ClassShape shape(input.sizes());
+    Var x = ops::contiguous(input), t = dense_target(target), w = dense(weight);
+    Ints sizes = loss_sizes(x.sizes());
+    Var each = empty(sizes, x.dtype()), lse = empty(sizes, compute_type(x.dtype()));
+    Var total = empty({}, DType::F64);
+    int64_t bad;
+    {
+      Unlocked unlocked(double(x.numel()) * 3, {x.get(), t.get(), w.get(), each.get(), lse.get(),
+                                                total.get()});
+      bad = cpu::cross_entropy(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
+                               smoothing, each->data(), lse->data(), total->data<double>(),
+                               shape.rows, shape.classes, shape.inner);
+    }
+    if (bad >= 0) fail_target(t, bad, shape.classes);
+    if (Reduce(reduction) == Reduce::None) return {each, lse, total};
+    return {sum_losses(each, mean_scale(Reduce(reduction), total)), lse, total};
+  }
+
+  static void vjp(Back& b, const In& input, const In& target, const In& weight, int64_t reduction,
+                  int64_t ignore_index, double smoothing) {
+    if (!b.wants(0)) return;
+    Reduce reduce = Reduce(reduction);
+    ClassShape shape(input.sizes());
+    double scale = mean_scale(reduce, b.out(2));
+    Var w;
+    if (weight) w = *weight;
+    if (b.create_graph()) {
+      Var counts = weights_of(input.sizes(), input.dtype(), *target, w, ignore_index, smoothing);
+      Var all = ops::sum(counts, {shape.dim}, true);
+      Var g = score_gradient(b.g(), reduce, scale, shape.dim);
+      b[0] = g * (ops::softmax(*input, shape.dim) * all - counts);
+      return;
+    }
+    Var x = dense(*input), t = dense_target(*target), lse = b.out(1), gx = empty(x.sizes(), x.dtype());
+    w = dense(w);
+    Var g = each_gradient(b.g(), reduce, scale, lse.sizes());
+    Unlocked unlocked(double(x.numel()) * 3, {g.get(), x.get(), lse.get(), t.get(), w.get(),
+                                              gx.get()});
+    cpu::cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
+                                data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
+                                shape.classes, shape.inner);
+    b[0] = gx;
+  }
+};
+
+template <bool Spatial>
+struct NllLossOf : General {
+  static constexpr auto signature =
+      "_nll_loss(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)";
+  static constexpr auto grad_name = Spatial ? "NllLoss2DBackward0" : "NllLossBackward0";
+  static constexpr auto saves = "target weight out1";
+
+  // The loss and what a mean is divided by.
+  static std::array<Var, 2> forward(const Var& input, const Var& target, const Var& weight,
+                                    int64_t reduction, int64_t ignore_index) {
+    ClassShape shape(input.sizes());
+    Var x = ops::contiguous(input), t = dense_target(target), w = dense(weight);
+    int64_t bad = cpu::find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
+    if (bad >= 0) fail_target(t, bad, shape.classes);
+    Var each = empty(loss_sizes(x.sizes()), x.dtype()), total = empty({}, DType::F64);
+    *total->data<double>() =
+        cpu::nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
+                      each->data(), shape.rows, shape.classes, shape.inner);
+    if (Reduce(reduction) == Reduce::None) return {each, total};
+    return {sum_losses(each, mean_scale(Reduce(reduction), total)), total};
+  }
+
+  static void vjp(Back& b, const In& input, const In& target, const In& weight, int64_t reduction,
+                  int64_t ignore_index) {
+    if (!b.wants(0)) return;
+    Reduce reduce = Reduce(reduction);
+    ClassShape shape(input.sizes());
+    double scale = mean_scale(reduce, b.out(1));
+    Var w;
+    if (weight) w = *weight;
+    if (b.create_graph()) {
+      Var counts = weights_of(input.sizes(), input.dtype(), *target, w, ignore_index, 0);
+      b[0] = ops::neg(score_gradient(b.g(), reduce, scale, shape.dim) * counts);
+      return;
+    }
+    Var t = dense_target(*target), g = ops::contiguous(b.g());
+    w = dense(w);
+    Var gx = empty(input.sizes(), g.dtype());
+    cpu::nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale,
+                           t->data<int64_t>(), data_of(w), ignore_index, gx->data(), shape.rows,
+                           shape.classes, shape.inner);
+    b[0] = gx;
+  }
+};
+
+// The target gives a probability for every class.
+Var soft_cross_entropy(const Var& input, Var target, const Var& weight, Reduce reduce,
+                       int64_t ignore_index, double smoothing) {
+  int dim = input.dim() == 1 ? 0 : 1;
+  check(is_floating(target.dtype()),
+        "Expected floating point type for target with class probabilities, got ",
+        info(target.dtype()).tensor_name, ". (A target of class indices has one dimension less than "
+        "the input of shape ", input.sizes(), ".)");
+  check(ignore_index < 0, "ignore_index is not supported for floating point target");
+  int64_t classes = input.size(dim);
+  check(!weight || (weight.dim() == 1 && weight.numel() == classes),
+        "cross_entropy: weight tensor should be defined either for all ", classes,
+        " classes or no classes but got weight tensor of shape: ",
+        weight ? weight.sizes() : Ints());
+  if (smoothing > 0)
+    target = target * Var(1 - smoothing) + Var(smoothing / double(classes));
+  Var each = ops::log_softmax(input, dim) * target;
+  if (weight) {
+    Ints sizes(input.dim(), 1);
+    sizes[dim] = classes;
+    each = each * ops::reshape(weight, sizes);
+  }
+  if (reduce == Reduce::None) return ops::neg(ops::sum(each, {dim}, false));
+  Var sum = ops::neg(reduced(each, Reduce::Sum));
+  if (reduce == Reduce::Sum) return sum;
+  double count = 1;
+  for (int i = 0; i < input.dim(); i++)
+    if (i != dim) count *= double(input.size(i));
+  return sum / Var(count);
+}
+
+struct CrossEntropy : Composite {
+  static constexpr auto signature =
+      "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
+      "int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0)";
+  static constexpr auto doc =
+      "cross_entropy(scores, target): the negative log-probability, under softmax, of the target "
+      "classes; target holds class indices or probabilities.";
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "loss";
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Var& target, const Var& weight,
+                     std::optional<bool> size_average, int64_t ignore_index,
+                     std::optional<bool> reduce, const std::string& reduction, double smoothing) {
+    Reduce how = reduction_of(reduction, size_average, reduce);
+    check(smoothing >= 0 && smoothing <= 1,
+          "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
+    if (input.sizes() == target.sizes())
+      return soft_cross_entropy(input, target, weight, how, ignore_index, smoothing);
+    if (input.dim() > 0 && !is_floating(input.dtype()))
+      fail_as(PyExc_NotImplementedError,
+              "\"log_softmax_lastdim_kernel_impl\" not implemented for '",
+              info(input.dtype()).tensor_name, "'");
+    check_target(input, target, weight);
+    if (input.dim() > 2) return run<true>(input, target, weight, how, ignore_index, smoothing);
+    return run<false>(input, target, weight, how, ignore_index, smoothing);
+  }
+  template <bool Spatial>
+  static Var run(const Var& input, const Var& target, const Var& weight, Reduce how,
+                 int64_t ignore_index, double smoothing) {
+    return call<CrossEntropyOf<Spatial>>(input, target, weight, int64_t(how), ignore_index,
+                                         smoothing)[0];
+  }
+};
+RL_OP(CrossEntropy)
+
+struct NllLoss : Composite {
+  static constexpr auto signature =
+      "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
+      "int ignore_index=-100, bool? reduce=None, str reduction='mean')";
+  static constexpr auto doc =
+      "nll_loss(log_probabilities, target): minus the value of the target class.";
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "loss";
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Var& target, const Var& weight,
+                     std::optional<bool> size_average, int64_t ignore_index,
+                     std::optional<bool> reduce, const std::string& reduction) {
+    Reduce how = reduction_of(reduction, size_average, reduce);
+    check_target(input, target, weight);
+    if (!is_floating(input.dtype()))
+      fail_as(PyExc_NotImplementedError, "\"nll_loss_out_frame\" not implemented for '",
+              info(input.dtype()).tensor_name, "'");
+    if (input.dim() > 2)
+      return call<NllLossOf<true>>(input, target, weight, int64_t(how), ignore_index)[0];
+    return call<NllLossOf<false>>(input, target, weight, int64_t(how), ignore_index)[0];
+  }
+};
+RL_OP(NllLoss)
+
+}  // namespace
+}  // namespace rl

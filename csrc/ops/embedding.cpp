@@ -1,0 +1,230 @@
+// Rows of a table by number, and numbers as rows.
+#include "kernels/cpu/index.h"
+
+#include <cmath>
+
+#include "ops/broadcast.h"
+#include "ops/op.h"
+
+namespace rl {
+
+namespace {
+
+// Row-major int64 ids.
+Var dense_ids(const Var& ids) { return ops::contiguous(ops::to(ids, DType::I64)); }
+
+void check_ids(const Var& ids, int64_t rows) {
+  const int64_t* id = ids->data<int64_t>();
+  bool bad = false;
+  for (int64_t i = 0; i < ids.numel(); i++) bad |= uint64_t(id[i]) >= uint64_t(rows);
+  if (!bad) return;
+  int64_t at = 0;
+  while (uint64_t(id[at]) < uint64_t(rows)) at++;
+  int64_t value = id[at];
+  Ints position(ids.dim());
+  for (int i = ids.dim() - 1; i >= 0; i--) {
+    position[i] = at % ids.size(i);
+    at /= ids.size(i);
+  }
+  fail_as(PyExc_IndexError, "index out of range in self: embedding: id ", value, " at position ",
+          position, " is outside the table's ", rows, " rows (0 to ", rows - 1, ")");
+}
+
+// 1 / (how often the id occurs), for each id; of the table's dtype.
+Var inverse_counts(const Var& ids, int64_t rows, DType dtype) {
+  std::vector<int64_t> count(size_t(rows), 0);
+  const int64_t* id = ids->data<int64_t>();
+  for (int64_t i = 0; i < ids.numel(); i++) count[size_t(id[i])]++;
+  Var scale = empty(ids.sizes(), DType::F64);
+  for (int64_t i = 0; i < ids.numel(); i++)
+    scale->data<double>()[i] = 1 / double(count[size_t(id[i])]);
+  return ops::to(scale, dtype);
+}
+
+Var rows_by_id(const Var& table, const Var& ids) {
+  Var dense = ops::contiguous(table);
+  Ints sizes = ids.sizes();
+  sizes.push_back(table.size(1));
+  Var out = empty(sizes, table.dtype());
+  if (out.numel() == 0) return out;
+  Unlocked unlocked(double(out.numel()), {dense.get(), ids.get(), out.get()});
+  cpu::index_select(itemsize(table.dtype()), dense->data(), ids->data<int64_t>(), out->data(), 1,
+                    table.size(0), table.size(1), ids.numel());
+  return out;
+}
+
+// The gradient of the table: a sum over the places of each id, the padding's left out.
+struct EmbeddingBackward : Linear {
+  static constexpr auto signature =
+      "_embedding_backward(Tensor g, Tensor ids, int rows, int padding_idx, "
+      "bool scale_grad_by_freq)";
+  static constexpr auto grad_name = "EmbeddingDenseBackwardBackward0";
+  static constexpr auto doc =
+      "_embedding_backward(g, ids, rows, padding, scale): the rows of g added up by id.";
+  static constexpr auto saves = "ids";
+  static constexpr bool method = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& g, const Var& ids, int64_t rows, int64_t padding, bool by_freq) {
+    Var id = dense_ids(ids), src = ops::contiguous(g);
+    check(rows >= 0 && g.dim() > 0 && g.numel() == id.numel() * g.size(-1),
+          "_embedding_backward: a gradient of shape ", g.sizes(), " for ids of shape ",
+          ids.sizes());
+    check_ids(id, rows);
+    Var table = ops::zeros({rows, g.size(-1)}, g.dtype());
+    if (g.numel() == 0) return table;
+    if (by_freq) src = src * ops::unsqueeze(inverse_counts(id, rows, g.dtype()), -1);
+    {
+      Unlocked unlocked(double(src.numel()), {src.get(), id.get(), table.get()});
+      cpu::index_add(g.dtype(), table->data(), id->data<int64_t>(), src->data(), 1, rows,
+                     g.size(-1), id.numel(), 1);
+    }
+    if (padding >= 0 && padding < rows) {
+      int64_t bytes = g.size(-1) * itemsize(g.dtype());
+      std::memset(table->data() + padding * bytes, 0, size_t(bytes));
+    }
+    return table;
+  }
+  static void vjp(Back& b, const In&, const In& ids, int64_t rows, int64_t padding, bool by_freq);
+};
+RL_OP(EmbeddingBackward)
+
+// Rows of the table; padding_idx and scale_grad_by_freq concern its gradient only.
+struct EmbeddingOf : Linear {
+  static constexpr auto signature =
+      "embedding(Tensor weight, Tensor indices, int padding_idx=-1, "
+      "bool scale_grad_by_freq=False, bool sparse=False)";
+  static constexpr auto doc = "embedding(table, ids): the rows of the table with these numbers.";
+  static constexpr auto family = "indexing";
+  static constexpr auto saves = "indices";
+  static constexpr bool method = false;
+  static Var forward(const Var& weight, const Var& indices, int64_t, bool, bool) {
+    check(weight.dim() == 2, "'weight' must be 2-D, but embedding got a weight of shape ",
+          weight.sizes());
+    check(indices.dtype() == DType::I64 || indices.dtype() == DType::I32,
+          "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+          "Long, Int; but got torch.", info(indices.dtype()).tensor_name,
+          "Tensor instead (while checking arguments for embedding)");
+    Var ids = dense_ids(indices);
+    check_ids(ids, weight.size(0));
+    return rows_by_id(weight, ids);
+  }
+  static void vjp(Back& b, const In& weight, const In& indices, int64_t padding, bool by_freq,
+                  bool) {
+    if (b.wants(0))
+      b[0] = call<EmbeddingBackward>(b.g(), *indices, weight.size(0), padding, by_freq);
+  }
+};
+RL_OP(EmbeddingOf)
+
+void EmbeddingBackward::vjp(Back& b, const In&, const In& ids, int64_t rows, int64_t padding,
+                            bool by_freq) {
+  if (!b.wants(0)) return;
+  Var id = *ids, factor;
+  {
+    GradMode off(false);
+    Var dense = dense_ids(id);
+    if (by_freq) factor = inverse_counts(dense, rows, b.g().dtype());
+    if (padding >= 0) {
+      Var kept = ops::to(dense != Var(double(padding)), b.g().dtype());
+      factor = factor ? factor * kept : kept;
+    }
+  }
+  Var picked = call<EmbeddingOf>(b.g(), id, int64_t(-1), false, false);
+  b[0] = factor ? picked * ops::unsqueeze(factor, -1) : picked;
+}
+
+// Scales the rows that are about to be used to a norm of at most max_norm, in place.
+void renormalize(const Var& weight, const Var& ids, double max_norm, double norm_type) {
+  GradMode off(false);
+  Var dense = dense_ids(ids);
+  check_ids(dense, weight.size(0));
+  check(is_floating(weight.dtype()), "embedding: max_norm needs a floating weight, got ",
+        info(weight.dtype()).tensor_name);
+  check_writable(weight.get());
+  prepare_write(weight.get(), "embedding_renorm_");
+  Var table = ops::to(ops::contiguous(weight), DType::F64);
+  if (table.get() == weight.get()) table = ops::clone(weight);
+  int64_t n = weight.size(1);
+  std::vector<bool> done(size_t(weight.size(0)), false);
+  for (int64_t i = 0; i < dense.numel(); i++) {
+    int64_t id = dense->data<int64_t>()[i];
+    if (done[size_t(id)]) continue;
+    done[size_t(id)] = true;
+    double* row = table->data<double>() + id * n;
+    double norm = 0;
+    for (int64_t k = 0; k < n; k++) {
+      double a = std::abs(row[k]);
+      if (std::isinf(norm_type)) norm = std::max(norm, a);
+      else norm += norm_type == 2 ? a * a : std::pow(a, norm_type);
+    }
+    if (!std::isinf(norm_type)) norm = std::pow(norm, 1 / norm_type);
+    if (norm <= max_norm) continue;
+    double scale = max_norm / (norm + 1e-7);
+    for (int64_t k = 0; k < n; k++) row[k] *= scale;
+  }
+  ops::copy_data(weight.get(), table.get());
+}
+
+struct EmbeddingFunctional : Composite {
+  static constexpr auto signature =
+      "embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, "
+      "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)";
+  static constexpr auto doc = "embedding(ids, table): the rows of the table with these numbers.";
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "indexing";
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Var& weight, std::optional<int64_t> padding_idx,
+                     std::optional<double> max_norm, double norm_type, bool by_freq, bool sparse) {
+    int64_t padding = -1;
+    check(weight.dim() == 2, "'weight' must be 2-D, but embedding got a weight of shape ",
+          weight.sizes());
+    if (padding_idx) {
+      int64_t rows = weight.size(0);
+      if (*padding_idx >= rows || *padding_idx < -rows)
+        fail_as(PyExc_AssertionError, "Padding_idx must be within num_embeddings, got ",
+                *padding_idx, " for ", rows, " rows");
+      padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+    }
+    if (max_norm) {
+      check(is_integral(input.dtype()), "embedding: ids must be integers, got ",
+            info(input.dtype()).tensor_name);
+      renormalize(weight, input, *max_norm, norm_type);
+    }
+    return call<EmbeddingOf>(weight, input, padding, by_freq, sparse);
+  }
+};
+RL_OP(EmbeddingFunctional)
+
+struct OneHot : NonDifferentiable {
+  static constexpr auto signature = "one_hot(Tensor tensor, int num_classes=-1)";
+  static constexpr auto doc = "one_hot(ids, n): for each id, n zeros with a 1 at the id.";
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "indexing";
+  static constexpr bool out = false;
+  static Var forward(const Var& tensor, int64_t classes) {
+    check(tensor.dtype() == DType::I64,
+          "one_hot is only applicable to index tensor of type LongTensor, got ",
+          info(tensor.dtype()).tensor_name, ": use ids.long()");
+    Var ids = ops::contiguous(tensor);
+    const int64_t* id = ids->data<int64_t>();
+    int64_t low = 0, high = -1, n = ids.numel();
+    for (int64_t i = 0; i < n; i++) {
+      low = std::min(low, id[i]);
+      high = std::max(high, id[i]);
+    }
+    check(n > 0 || classes > 0, "Can not infer total number of classes from empty tensor.");
+    check(low >= 0, "Class values must be non-negative, got ", low);
+    if (classes == -1) classes = high + 1;
+    check(high < classes, "Class values must be smaller than num_classes, got ", high, " for ",
+          classes, " classes");
+    Ints sizes = ids.sizes();
+    sizes.push_back(classes);
+    Var out = ops::zeros(sizes, DType::I64);
+    for (int64_t i = 0; i < n; i++) out->data<int64_t>()[i * classes + id[i]] = 1;
+    return out;
+  }
+};
+RL_OP(OneHot)
+
+}  // namespace
+}  // namespace rl
