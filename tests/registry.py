@@ -44,14 +44,14 @@ RANGES = {
 NUMBERS = {"alpha": 0.7, "exponent": 2.5, "threshold": 0.1, "value": 0.3}
 
 
-def draw(entry, shape, dtype, random):
+def draw(entry, shape, dtype, random, phase=0.37):
     """Distinct numbers of the op's domain, no two alike and none at a kink."""
     low, high = RANGES[entry["domain"] or "real"]
     count = int(np.prod(shape))
     if dtype == torch.bool:
         data = random.random(shape) > 0.5
     elif dtype.is_floating_point or dtype.is_complex:
-        grid = low + (high - low) * (np.arange(count) + 0.37) / max(count, 1)
+        grid = low + (high - low) * (np.arange(count) + phase) / max(count, 1)
         data = random.permutation(grid).reshape(shape)
         if dtype.is_complex:
             data = data + 1j * random.permutation(data.ravel()).reshape(shape)
@@ -67,7 +67,8 @@ def pointwise_call(entry, shapes, dtype, seed):
     shapes = iter(shapes)
     for kind, name, has_default in parameters(entry):
         if kind in ("Tensor", "Tensor|Number"):
-            args.append(draw(entry, next(shapes), dtype, random))
+            # A phase of its own keeps the arguments of one call apart.
+            args.append(draw(entry, next(shapes), dtype, random, 0.37 + 0.2 * len(args)))
         elif not has_default:
             kwargs[name] = NUMBERS[name]
     return Sample(tuple(args), kwargs)

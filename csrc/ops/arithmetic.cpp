@@ -107,6 +107,7 @@ RL_POINTWISE(Div)
 struct FloorDivide : Binary<FloorDivide> {
   static constexpr auto name = "floor_divide";
   static constexpr auto doc = "floor_divide(a, b): the quotient rounded towards minus infinity.";
+  static constexpr bool divides = true;
   static constexpr Types types = Types::Real;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::None};
@@ -136,6 +137,7 @@ struct TruncDivide : Binary<TruncDivide> {
   static constexpr auto name = "trunc_divide";
   static constexpr auto grad_name = "DivBackward1";
   static constexpr auto doc = "trunc_divide(a, b): the quotient rounded towards zero.";
+  static constexpr bool divides = true;
   static constexpr Types types = Types::Real;
   static constexpr bool function = false;
   static constexpr bool method = false;
@@ -159,6 +161,7 @@ RL_POINTWISE(TruncDivide)
 struct Remainder : Binary<Remainder> {
   static constexpr auto name = "remainder";
   static constexpr auto doc = "remainder(a, b): a modulo b, with the sign of b (as in Python).";
+  static constexpr bool divides = true;
   static constexpr Types types = Types::Real;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::A | Save::B};
@@ -182,6 +185,7 @@ RL_POINTWISE(Remainder)
 struct Fmod : Binary<Fmod> {
   static constexpr auto name = "fmod";
   static constexpr auto doc = "fmod(a, b): the remainder of a / b, with the sign of a (as in C).";
+  static constexpr bool divides = true;
   static constexpr Types types = Types::Real;
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::None, Save::A | Save::B};
@@ -329,18 +333,36 @@ struct PowScalar : Unary<PowScalar> {
 };
 RL_POINTWISE(PowScalar)
 
-struct Cube : Unary<Cube> {
-  static constexpr auto name = "cube";
+// x ** 2 and x ** 3 are products.
+struct PowTwo : Unary<PowTwo> {
+  static constexpr auto name = "pow_two";
   static constexpr auto grad_name = "PowBackward0";
-  static constexpr auto doc = "cube(x): x * x * x, what x ** 3 computes.";
+  static constexpr auto signature = "_pow_two(Tensor input, float exponent)";
+  static constexpr auto doc = "_pow_two(x, 2): what x ** 2 computes.";
   static constexpr bool function = false;
   static constexpr bool method = false;
   static constexpr bool inplace = false;
+  static constexpr int params = 1;
   static constexpr Save saves[] = {Save::A};
-  template <class V> static V value(V x) { return x * x * x; }
-  template <class V> static V partial(V x, V) { return V(3) * x * x; }
+  template <class V> static V value(V x, V) { return x * x; }
+  template <class V> static V partial(V x, V, V) { return V(2) * x; }
 };
-RL_POINTWISE(Cube)
+RL_POINTWISE(PowTwo)
+
+struct PowThree : Unary<PowThree> {
+  static constexpr auto name = "pow_three";
+  static constexpr auto grad_name = "PowBackward0";
+  static constexpr auto signature = "_pow_three(Tensor input, float exponent)";
+  static constexpr auto doc = "_pow_three(x, 3): what x ** 3 computes.";
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  static constexpr int params = 1;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x, V) { return x * x * x; }
+  template <class V> static V partial(V x, V, V) { return V(3) * x * x; }
+};
+RL_POINTWISE(PowThree)
 
 struct Abs : Unary<Abs> {
   static constexpr auto name = "abs";
@@ -505,7 +527,12 @@ Var add(const Var& a, const Var& b) { return apply<Add>(a, b); }
 Var sub(const Var& a, const Var& b) { return apply<Sub>(a, b); }
 Var mul(const Var& a, const Var& b) { return apply<Mul>(a, b); }
 Var div(const Var& a, const Var& b) { return apply<Div>(a, b); }
-Var neg(const Var& a) { return apply<Neg>(a); }
+Var neg(const Var& a) {
+  check(a.dtype() != DType::Bool,
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+        "a mask, use the `~` or `logical_not()` operator instead.");
+  return apply<Neg>(a);
+}
 
 Var pow_number(const Var& a, const Var& exponent) {
   bool real = is_floating(a.dtype());
@@ -515,9 +542,10 @@ Var pow_number(const Var& a, const Var& exponent) {
     return apply<Pow>(a, exponent);
   }
   double e = *to(exponent, DType::F64)->data<double>();
-  if (e == 2) return apply<Square>(a);
-  if (e == 3) return apply<Cube>(a);
-  return run_pointwise(pointwise_info<PowScalar>(), &a, &e);
+  const Pointwise& op = e == 2   ? pointwise_info<PowTwo>()
+                        : e == 3 ? pointwise_info<PowThree>()
+                                 : pointwise_info<PowScalar>();
+  return run_pointwise(op, &a, &e);
 }
 
 }  // namespace ops

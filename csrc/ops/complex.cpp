@@ -1,7 +1,7 @@
 // Complex numbers: parts, conjugates, polar form.
 #include "ops/broadcast.h"
 #include "ops/op.h"
-#include "ops/pointwise.h"
+#include "ops/write.h"
 
 namespace rl {
 
@@ -216,6 +216,19 @@ struct SgnAny : Composite {
   static constexpr auto doc = "sgn(x): x / |x|, 0 at 0: the sign of real numbers.";
   static constexpr bool inplace = true;
   static Var forward(const Var& input) { return sign(input); }
+  static void into(Tensor* into, bool inplace, const Var& input) {
+    if (!is_complex(input.dtype())) {
+      run_pointwise(find_pointwise("sgn"), &input, nullptr, into, inplace);
+    } else if (!inplace) {
+      write_out(into, sign(input), "sgn");
+    } else {
+      check_inplace(into, "sgn_");
+      Var result = sign(records(into) ? ops::clone(input) : input);
+      prepare_write(into, "sgn_");
+      ops::copy_data(into, result.get());
+      if (result->grad_fn) rebase_history(into, {result->grad_fn, result->output_nr});
+    }
+  }
 };
 RL_OP(SgnAny)
 

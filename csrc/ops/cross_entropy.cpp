@@ -1,5 +1,8 @@
 // Losses of a choice among classes.
 #include "kernels/cpu/loss.h"
+
+#include <cmath>
+
 #include "kernels/cpu/nll.h"
 #include "kernels/cpu/reduce.h"
 #include "ops/broadcast.h"
@@ -82,6 +85,17 @@ double mean_scale(Reduce reduce, const Var& total) {
   return reduce == Reduce::Mean ? 1 / *total->data<double>() : 1;
 }
 
+// The same for the derivative, which is 0 when all targets are ignored.
+double gradient_scale(Reduce reduce, const Var& total, const Var& target, int64_t ignore_index) {
+  double scale = mean_scale(reduce, total);
+  if (!std::isinf(scale)) return scale;
+  GradMode off(false);
+  Var t = dense_target(target);
+  for (int64_t i = 0; i < t.numel(); i++)
+    if (t->data<int64_t>()[i] != ignore_index) return scale;
+  return 0;
+}
+
 // The gradient of every single loss, as the kernels read it: given, or the same for all.
 Var each_gradient(const Var& g, Reduce reduce, double scale, const Ints& sizes) {
   if (reduce == Reduce::None) return ops::contiguous(g);
@@ -142,7 +156,7 @@ struct CrossEntropyOf : General {
     if (!b.wants(0)) return;
     Reduce reduce = Reduce(reduction);
     ClassShape shape(input.sizes());
-    double scale = mean_scale(reduce, b.out(2));
+    double scale = gradient_scale(reduce, b.out(2), *target, ignore_index);
     Var w;
     if (weight) w = *weight;
     if (b.create_graph()) {
@@ -191,7 +205,7 @@ struct NllLossOf : General {
     if (!b.wants(0)) return;
     Reduce reduce = Reduce(reduction);
     ClassShape shape(input.sizes());
-    double scale = mean_scale(reduce, b.out(1));
+    double scale = gradient_scale(reduce, b.out(1), *target, ignore_index);
     Var w;
     if (weight) w = *weight;
     if (b.create_graph()) {

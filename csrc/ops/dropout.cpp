@@ -29,9 +29,13 @@ namespace {
 RL_APPLY(Apply, "MulBackward0")
 RL_APPLY(NativeApply, "NativeDropoutBackward0")
 
-void check_dropout(const Var& input, double p, PyObject* error) {
+void check_probability(double p, PyObject* error) {
   if (!(p >= 0 && p <= 1))
     fail_as(error, "dropout probability has to be between 0 and 1, but got ", p);
+}
+
+void check_dropout(const Var& input, double p) {
+  check_probability(p, PyExc_RuntimeError);
   check(is_differentiable(input.dtype()), "dropout: result type Float can't be cast to the desired "
                                           "output type ", info(input.dtype()).tensor_name);
 }
@@ -44,9 +48,8 @@ Var draw_mask(const Ints& sizes, double p, Generator* generator) {
   return mask;
 }
 
-Var dropout(const Var& input, double p, bool train, bool inplace, Generator* generator,
-            PyObject* error) {
-  if (train) check_dropout(input, p, error);
+Var dropout(const Var& input, double p, bool train, bool inplace, Generator* generator) {
+  if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
   Var mask = draw_mask(input.sizes(), p, generator);
   if (!inplace) return call<Apply>(input, mask, scale_of(p));
@@ -70,9 +73,8 @@ struct Dropout : Composite {
   static constexpr bool out = false;
   static Var forward(const Var& input, double p, bool training, bool inplace,
                      Generator* generator) {
-    if (!(p >= 0 && p <= 1))
-      fail_as(PyExc_ValueError, "dropout probability has to be between 0 and 1, but got ", p);
-    return dropout(input, p, training, inplace, generator, PyExc_ValueError);
+    check_probability(p, PyExc_ValueError);
+    return dropout(input, p, training, inplace, generator);
   }
 };
 RL_OP(Dropout)
@@ -86,7 +88,7 @@ struct NativeDropout : Composite {
   static constexpr bool out = false;
   static std::array<Var, 2> forward(const Var& input, double p, std::optional<bool> train,
                                     Generator* generator) {
-    check_dropout(input, p, PyExc_RuntimeError);
+    check_dropout(input, p);
     bool on = train.value_or(true);
     Var mask = on ? draw_mask(input.sizes(), p, generator)
                   : ops::full(input.sizes(), 1, DType::Bool);
@@ -114,7 +116,7 @@ Var as_asked(const Var& x, bool inplace, const char* name, const F& f) {
 }
 
 Var feature_dropout(const Var& input, double p, bool train, bool inplace, Generator* generator) {
-  if (train) check_dropout(input, p, PyExc_RuntimeError);
+  if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
   Var noise = empty(channel_sizes(input), input.dtype());
   fill_bernoulli(noise.get(), 1 - p, generator);
@@ -126,7 +128,7 @@ Var feature_dropout(const Var& input, double p, bool train, bool inplace, Genera
 // and shifted so that mean and variance stay.
 Var alpha_dropout(const Var& input, double p, bool train, bool features, bool inplace,
                   Generator* generator) {
-  if (train) check_dropout(input, p, PyExc_RuntimeError);
+  if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
   const char* name = features ? "feature_alpha_dropout_" : "alpha_dropout_";
   Ints sizes = features ? channel_sizes(input) : input.sizes();
@@ -172,18 +174,13 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
   };                                                                                              \
   RL_OP(Type##_)
 RL_DROPOUT(PlainDropout, "dropout", "elements zero with probability p.",
-           dropout(input, p, train, in, generator, PyExc_RuntimeError))
+           dropout(input, p, train, in, generator))
 RL_DROPOUT(FeatureDropout, "feature_dropout", "whole channels zero with probability p.",
            feature_dropout(input, p, train, in, generator))
 RL_DROPOUT(AlphaDropout, "alpha_dropout", "dropout that keeps mean and variance after SELU.",
            alpha_dropout(input, p, train, false, in, generator))
 RL_DROPOUT(FeatureAlphaDropout, "feature_alpha_dropout", "alpha_dropout of whole channels.",
            alpha_dropout(input, p, train, true, in, generator))
-
-void check_layer(double p) {
-  if (!(p >= 0 && p <= 1))
-    fail_as(PyExc_ValueError, "dropout probability has to be between 0 and 1, but got ", p);
-}
 
 #define RL_LAYER(Type, word, default_training, text)                                             \
   struct Type : Composite {                                                                      \
@@ -196,7 +193,7 @@ void check_layer(double p) {
     static constexpr bool out = false;                                                           \
     static Var forward(const Var& input, double p, bool training, bool inplace,                  \
                        Generator* generator) {                                                   \
-      check_layer(p);                                                                            \
+      check_probability(p, PyExc_ValueError);                                                    \
       return run(input, p, training, inplace, generator);                                        \
     }                                                                                            \
     static Var run(const Var& input, double p, bool training, bool inplace, Generator* generator); \

@@ -19,7 +19,8 @@ void refuse_complex(const Var& input, const char* op) {
 
 void refuse_bool(const Var& input, const char* op) {
   if (input.dtype() == DType::Bool)
-    fail_as(PyExc_NotImplementedError, op, "(): not implemented for 'Bool', does not support bool "
+    fail_as(PyExc_NotImplementedError, op,
+            "(): not implemented for 'Bool', does not support bool "
             "input. Convert it first, for example with .to(torch.uint8)");
 }
 
@@ -27,8 +28,9 @@ void refuse_bool(const Var& input, const char* op) {
 void check_nonempty(const Var& input, const Dims& dim, const char* op) {
   if (input.numel() > 0) return;
   if (!dim || dim->empty())
-    fail(op, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-             "reduction dim with the 'dim' argument.");
+    fail(op,
+         "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+         "reduction dim with the 'dim' argument.");
   for (int64_t d : wrap_dims(*dim, input.dim(), op))
     if (input.size(int(d)) == 0)
       fail_as(PyExc_IndexError, op, "(): Expected reduction dim ", d,
@@ -106,8 +108,10 @@ struct Aminmax : General {
   static constexpr auto saves = "input out out1";
   static Dims dims(std::optional<int64_t> dim) { return dim ? Dims(Ints{*dim}) : Dims(); }
   static std::array<Var, 2> forward(const Var& input, std::optional<int64_t> dim, bool keepdim) {
-    check(dim || input.numel() > 0, "aminmax(): cannot compute aminmax over an empty dimension as "
-                                    "the operation has no identity. (shape ", input.sizes(), ")");
+    check(dim || input.numel() > 0,
+          "aminmax(): cannot compute aminmax over an empty dimension as "
+          "the operation has no identity. (shape ",
+          input.sizes(), ")");
     return {reduce_extreme(input, dims(dim), keepdim, cpu::amin, "aminmax"),
             reduce_extreme(input, dims(dim), keepdim, cpu::amax, "aminmax")};
   }
@@ -240,7 +244,13 @@ struct MedianAll : General {
     refuse_bool(input, "median");
     refuse_complex(input, "median");
     if (input.numel() == 0) return ops::full({}, std::nan(""), input.dtype());
-    return pick(ops::reshape(input, {input.numel()}), 0, false, "median", cpu::median)[0];
+    Var x = plan_reduction(input, std::nullopt, false, "median").input;
+    Var y = empty({}, x.dtype());
+    {
+      Unlocked unlocked(double(x.numel()) * 4, {x.get(), y.get()});
+      cpu::median_value(x.dtype(), x->data(), y->data(), x.numel());
+    }
+    return y;
   }
   static void vjp(Back& b, const In& input) { b[0] = share_all(b.g(), *input, b.out()); }
 };
@@ -295,7 +305,8 @@ struct Position : NonDifferentiable {
     refuse_bool(input, op);
     refuse_complex(input, op);
     if (!dim && input.numel() == 0)
-      fail_as(PyExc_IndexError, op, "(): Expected reduction dim to be specified for input.numel() "
+      fail_as(PyExc_IndexError, op,
+              "(): Expected reduction dim to be specified for input.numel() "
               "== 0.");
     if (dim) check_nonempty(input, Ints{*dim}, op);
     // Positions count rows, whatever the layout.

@@ -72,7 +72,7 @@ struct Cat : Linear {
     return joined;
   }
   static void vjp(Back& b, const InList& tensors, int64_t dim) {
-    int64_t d = wrap_dim(dim, b.g().dim()), start = 0;
+    int64_t d = is_skipped(b.g().sizes()) ? 0 : wrap_dim(dim, b.g().dim()), start = 0;
     for (size_t i = 0; i < tensors.size(); i++) {
       bool skipped = is_skipped(tensors[i].sizes());
       int64_t n = skipped ? 0 : tensors[i].size(int(d));

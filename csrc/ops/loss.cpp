@@ -97,7 +97,7 @@ struct Huber : Binary<Huber> {
   template <class V> static V partial1(V x, V t, V delta, V y) { return -partial0(x, t, delta, y); }
 };
 
-// Logarithms are cut at -100, the slope at p (1 - p) = 1e-12, as torch has it.
+// Logarithms are cut at -100, the slope at p (1 - p) = 1e-12 (a float's), as torch has it.
 struct BinaryCrossEntropyTerm : Binary<BinaryCrossEntropyTerm> {
   static constexpr auto name = "binary_cross_entropy";
   static constexpr auto doc = "";
@@ -110,9 +110,10 @@ struct BinaryCrossEntropyTerm : Binary<BinaryCrossEntropyTerm> {
   }
   template <class V> static V partial0(V p, V t, V) {
     V spread = (V(1) - p) * p;
-    return (p - t) / where(spread < V(1e-12), V(1e-12), spread);
+    V least = V(9.999999960041972e-13);
+    return (p - t) / where(spread < least, least, spread);
   }
-  template <class V> static V partial1(V p, V, V) { return cut(V(log1p(-p))) - cut(V(log(p))); }
+  template <class V> static V partial1(V p, V, V) { return log1p(-p) - log(p); }
 };
 
 struct LogitsTerm : Binary<LogitsTerm> {
@@ -206,7 +207,8 @@ struct ElementLoss : General {
       Ints all = broadcast(input.sizes(), target.sizes());
       if (third) all = broadcast(all, third.sizes());
       if (weight) all = broadcast(all, weight.sizes());
-      g = g * Var(1 / double(element_count(all)));
+      int64_t count = element_count(all);
+      g = g * Var(count ? 1 / double(count) : 0);
     }
     if (weight && b.wants(3)) b[3] = g * run_pointwise(op, in, &parameter);
     if (weight) g = g * *weight;

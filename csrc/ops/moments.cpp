@@ -75,9 +75,9 @@ struct Prod : General {
   static void vjp(Back& b, const In& input, int64_t dim, bool keepdim, std::optional<DType>) {
     Ints dims{dim};
     Var x = ops::to(*input, b.g().dtype());
-    b[0] = product_gradient(restore_dims(b.g(), x.sizes(), dims, keepdim), x,
-                            restore_dims(b.out(), x.sizes(), dims, keepdim),
-                            wrap_dim(dim, x.dim()));
+    b[0] =
+        product_gradient(restore_dims(b.g(), x.sizes(), dims, keepdim), x,
+                         restore_dims(b.out(), x.sizes(), dims, keepdim), wrap_dim(dim, x.dim()));
   }
 };
 RL_OP(Prod)
@@ -92,8 +92,10 @@ Correction correction_of(bool unbiased) { return unbiased ? 1.0 : 0.0; }
 std::array<Var, 2> moments(const Var& input, const Dims& dim, Correction correction, bool keepdim,
                            const char* op) {
   DType d = input.dtype();
-  check(is_differentiable(d), op, "(): std and var only support floating point and complex dtypes, "
-                                  "got ", info(d).tensor_name);
+  check(is_differentiable(d), op,
+        "(): std and var only support floating point and complex dtypes, "
+        "got ",
+        info(d).tensor_name);
   Reduction r = plan_reduction(input, dim, keepdim, op);
   double unseen = correction.value_or(1);
   Var mean = empty(r.sizes, d);
@@ -113,8 +115,7 @@ Var square_root(const Var& var) { return math::sqrt(var); }
 Var var_gradient(const Var& g, const Var& x, const Dims& dim, Correction correction) {
   double n = double(reduced_count(x.sizes(), dim)), divisor = n - correction.value_or(1);
   Var mean = ops::sum(x, dim.value_or(Ints()), true) * Var(1 / n);
-  if (divisor <= 0)
-    return g * math::where(x == mean, Var(std::nan("")), Var(HUGE_VAL));
+  if (divisor <= 0) return g * math::where(x == mean, Var(std::nan("")), Var(HUGE_VAL));
   return g * Var(2 / divisor) * (x - mean);
 }
 
@@ -163,36 +164,36 @@ struct SpreadAndMean : General {
 };
 
 // The overloads of one name: (dim, unbiased, keepdim), (dim, correction, keepdim), (unbiased).
-#define RL_SPREAD(Type, Base, function, takes_root, saved, is_method, text)                     \
-  struct Type : Base<Type> {                                                                    \
-    static constexpr auto word = function;                                                      \
-    static constexpr bool root = takes_root;                                                    \
-    static constexpr auto signature =                                                           \
+#define RL_SPREAD(Type, Base, function, takes_root, saved, is_method, text)                        \
+  struct Type : Base<Type> {                                                                       \
+    static constexpr auto word = function;                                                         \
+    static constexpr bool root = takes_root;                                                       \
+    static constexpr auto signature =                                                              \
         function "(Tensor input, int[]? dim=None, *, float? correction=None, bool keepdim=False)"; \
-    static constexpr auto saves = saved;                                                        \
-    static constexpr auto doc = function "(x, dim, correction=1, keepdim): " text;              \
-  };                                                                                            \
-  struct Type##Dim : Composite {                                                                \
-    static constexpr auto signature =                                                           \
-        function "(Tensor input, int[]? dim, bool unbiased=True, bool keepdim=False)";          \
-    static constexpr auto doc = function "(x, dim, unbiased, keepdim): " text;                  \
-    static constexpr bool method = is_method;                                                   \
-    static constexpr bool out = is_method;                                                      \
-    static auto forward(const Var& input, Dims dim, bool unbiased, bool keepdim) {              \
-      return call<Type>(input, dim, correction_of(unbiased), keepdim);                          \
-    }                                                                                           \
-  };                                                                                            \
-  struct Type##All : Composite {                                                                \
-    static constexpr auto signature = function "(Tensor input, bool unbiased)";                 \
-    static constexpr auto doc = function "(x, unbiased): " text;                                \
-    static constexpr bool method = is_method;                                                   \
-    static constexpr bool out = is_method;                                                      \
-    static auto forward(const Var& input, bool unbiased) {                                      \
-      return call<Type>(input, std::nullopt, correction_of(unbiased), false);                   \
-    }                                                                                           \
-  };                                                                                            \
-  RL_OP(Type##Dim)                                                                              \
-  RL_OP(Type)                                                                                   \
+    static constexpr auto saves = saved;                                                           \
+    static constexpr auto doc = function "(x, dim, correction=1, keepdim): " text;                 \
+  };                                                                                               \
+  struct Type##Dim : Composite {                                                                   \
+    static constexpr auto signature =                                                              \
+        function "(Tensor input, int[]? dim, bool unbiased=True, bool keepdim=False)";             \
+    static constexpr auto doc = function "(x, dim, unbiased, keepdim): " text;                     \
+    static constexpr bool method = is_method;                                                      \
+    static constexpr bool out = is_method;                                                         \
+    static auto forward(const Var& input, Dims dim, bool unbiased, bool keepdim) {                 \
+      return call<Type>(input, dim, correction_of(unbiased), keepdim);                             \
+    }                                                                                              \
+  };                                                                                               \
+  struct Type##All : Composite {                                                                   \
+    static constexpr auto signature = function "(Tensor input, bool unbiased)";                    \
+    static constexpr auto doc = function "(x, unbiased): " text;                                   \
+    static constexpr bool method = is_method;                                                      \
+    static constexpr bool out = is_method;                                                         \
+    static auto forward(const Var& input, bool unbiased) {                                         \
+      return call<Type>(input, std::nullopt, correction_of(unbiased), false);                      \
+    }                                                                                              \
+  };                                                                                               \
+  RL_OP(Type##Dim)                                                                                 \
+  RL_OP(Type)                                                                                      \
   RL_OP(Type##All)
 RL_SPREAD(Variance, Spread, "var", false, "input", true,
           "the variance; the divisor is n minus the correction.")
@@ -235,8 +236,9 @@ struct NanMean : Composite {
   static constexpr auto doc = "nanmean(x, dim): the mean of the elements that are not NaN.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, Dims dim, bool keepdim, std::optional<DType> dtype) {
-    check(is_differentiable(input.dtype()), "nanmean(): expected input to have floating point or "
-                                            "complex dtype but got ",
+    check(is_differentiable(input.dtype()),
+          "nanmean(): expected input to have floating point or "
+          "complex dtype but got ",
           info(input.dtype()).tensor_name);
     Var present = ops::sum(input == input, dim.value_or(Ints()), keepdim);
     return call<NanSum>(input, dim, keepdim, dtype) / present;
@@ -261,8 +263,9 @@ struct LogSumExp : General {
   static Var complex_value(const Var& input, const Ints& dim, bool keepdim) {
     Var real = ops::select(ops::view_as_real(input), input.dim(), 0), shift;
     Reduction r = plan_reduction(real, dim, true, "logsumexp");
-    if (r.n == 0) return ops::full(keepdim ? r.kept : plan_reduction(real, dim, false, "").sizes,
-                                   -HUGE_VAL, input.dtype());
+    if (r.n == 0)
+      return ops::full(keepdim ? r.kept : plan_reduction(real, dim, false, "").sizes, -HUGE_VAL,
+                       input.dtype());
     shift = reduced(r, real.dtype(), 1, [&](const void* from, void* to) {
       cpu::amax(real.dtype(), from, to, r.outer, r.n, r.inner);
     });

@@ -77,8 +77,10 @@ struct VectorNorm : General {
   static Var forward(const Var& input, double ord, Dims dim, bool keepdim,
                      std::optional<DType> dtype) {
     DType d = input.dtype();
-    check(is_differentiable(d), "linalg.vector_norm: Expected a floating point or complex tensor "
-                                "as input. Got ", info(d).tensor_name);
+    check(is_differentiable(d),
+          "linalg.vector_norm: Expected a floating point or complex tensor "
+          "as input. Got ",
+          info(d).tensor_name);
     if (dtype) {
       const char* wanted = info(*dtype).tensor_name;
       check(is_differentiable(*dtype),
@@ -126,6 +128,11 @@ struct Norm : Composite {
     }
     check(!PyComplex_Check(p),
           "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+    if (is_tensor(p) && reinterpret_cast<Tensor*>(p)->dim() > 0)
+      fail_as(PyExc_TypeError,
+              "norm(): argument 'p' must be a number, 'fro' or None, not a Tensor "
+              "of shape ",
+              reinterpret_cast<Tensor*>(p)->sizes);
     double value = PyFloat_AsDouble(p);
     if (value == -1 && PyErr_Occurred()) throw PythonError{};
     return value;
@@ -141,8 +148,9 @@ struct Dist : General {
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& other, double p) {
     Var apart = input - other;
-    check(is_differentiable(apart.dtype()), "norm(): input dtype should be either floating point "
-                                            "or complex. Got ",
+    check(is_differentiable(apart.dtype()),
+          "norm(): input dtype should be either floating point "
+          "or complex. Got ",
           info(apart.dtype()).tensor_name, " instead.");
     return norm_value(apart, p, std::nullopt, false);
   }

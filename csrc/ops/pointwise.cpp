@@ -76,6 +76,15 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   return main;
 }
 
+void check_divisor(const Var& a, const Var& b) {
+  if (!is_integral(a.dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
+  GradMode off(false);
+  Var wide = ops::contiguous(ops::to(b, DType::I64));
+  const int64_t* x = wide->data<int64_t>();
+  for (int64_t i = 0; i < wide.numel(); i++)
+    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
+}
+
 Var allocate_result(const Var* in, int count, const Ints& sizes, DType dtype) {
   const Tensor* model = nullptr;
   for (int i = 0; i < count; i++) {
@@ -225,10 +234,22 @@ void apply(Node* node, Pass& pass) {
 }
 
 void each_saved(Node* node, SavedVisitor& visitor) {
-  static const char* const names[] = {"self", "other", "third"};
   Kept& kept = node->payload<Kept>();
-  for (int i = 0; i < 3; i++) visitor.visit(kept.in[i], names[i]);
+  static const char* const names[] = {"self", "other", "third"};
+  const Signature* s = kept.op->signature;
+  for (int i = 0; i < kept.op->inputs; i++)
+    visitor.visit(kept.in[i], s ? s->params()[size_t(i)].name.c_str() : names[i]);
   visitor.visit(kept.out, "result");
+}
+
+// _saved_<parameter>.
+PyObject* attribute(Node* node, const char* name) {
+  Kept& kept = node->payload<Kept>();
+  if (std::strncmp(name, "_saved_", 7) != 0 || !kept.op->signature) return nullptr;
+  for (int i = 0; i < kept.op->params; i++)
+    if (kept.op->signature->params()[size_t(kept.op->inputs + i)].name == name + 7)
+      return PyFloat_FromDouble(kept.params[i]);
+  return nullptr;
 }
 
 void destroy(Node* node) { node->payload<Kept>().~Kept(); }
@@ -302,6 +323,8 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
   bool any = false;
   if (modes.records() && op.differentiable)
     for (int i = 0; i < op.inputs; i++) any = any || requires_grad(operands[i]);
+
+  if (op.divides) check_divisor(in[0], in[1]);
 
   Var out;
   Flat flat;
@@ -400,6 +423,7 @@ void finish_pointwise(Pointwise& p, const char* grad_name) {
   p.node.name = grad_name ? grad_name : backward_name(p.name);
   p.node.apply = apply;
   p.node.each_saved = each_saved;
+  p.node.attribute = attribute;
   p.node.destroy = destroy;
   p.node.payload = sizeof(Kept);
 }
@@ -450,7 +474,7 @@ void register_pointwise(const Pointwise& p, const OpInfo& described, const char*
   info.into = into;
   info.fast = fast;
   info.out = true;
-  register_op(info);
+  p.signature = &register_op(info).signature;
   const std::string& text = described.signature.text();
   std::istringstream names(aliases);
   while (names >> info.name) {

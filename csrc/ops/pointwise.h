@@ -64,6 +64,7 @@ struct Pointwise {
   Result result;
   bool differentiable;
   bool selects;  // a zero derivative means "not chosen": it stops even an infinite gradient
+  bool divides;  // a zero among integer divisors raises
   double cost;
   cpu::Kernel forward[kDTypes];
   DType produced[kDTypes];  // what the forward kernel writes
@@ -75,6 +76,7 @@ struct Pointwise {
     SymbolText symbol;
   } partial[3];
   SymbolText symbol;
+  mutable const Signature* signature;  // names of the inputs and parameters; null: not public
   NodeClass node;
 };
 
@@ -101,6 +103,7 @@ struct PointwiseDefaults {
   static constexpr Result result = Result::Same;
   static constexpr double cost = 1;
   static constexpr bool selects = false;
+  static constexpr bool divides = false;
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -171,6 +174,18 @@ using PartialType = decltype(partial_of<Op, K, V>(std::declval<V>(), std::declva
                                                   std::declval<V>(), nullptr, std::declval<V>(),
                                                   Indices<Op>{}));
 
+// Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
+// vector is then padded, so that a result never depends on the element's place.
+template <class Op>
+inline constexpr bool kPadded = Op::cost >= 4;
+inline constexpr int64_t kLanes = 16;
+
+template <class Op, class T>
+RL_INLINE void forward_run(ValueType<Op, T>* y, const T* a, const T* b, const T* c, const T* p,
+                           int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) y[i] = value_of<Op, T>(a[i], b[i], c[i], p, Indices<Op>{});
+}
 template <class Op, class T>
 RL_INLINE void forward_body(char* out, const char* const* in, const double* params, int64_t n) {
   using R = ValueType<Op, T>;
@@ -179,8 +194,23 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
   const T* b = reinterpret_cast<const T*>(in[Op::inputs > 1 ? 1 : 0]);
   const T* c = reinterpret_cast<const T*>(in[Op::inputs > 2 ? 2 : 0]);
   const Params<T, Op::params> p(params);
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) y[i] = value_of<Op, T>(a[i], b[i], c[i], p.p, Indices<Op>{});
+  if constexpr (!kPadded<Op> || !std::is_floating_point_v<T>) {
+    forward_run<Op, T>(y, a, b, c, p.p, n);
+  } else {
+    int64_t whole = n / kLanes * kLanes;
+    forward_run<Op, T>(y, a, b, c, p.p, whole);
+    if (whole == n) return;
+    T x[3][kLanes];
+    R last[kLanes];
+    for (int64_t i = 0; i < kLanes; i++) {
+      int64_t at = whole + i < n ? whole + i : whole;
+      x[0][i] = a[at];
+      x[1][i] = b[at];
+      x[2][i] = c[at];
+    }
+    forward_run<Op, T>(last, x[0], x[1], x[2], p.p, kLanes);
+    for (int64_t i = whole; i < n; i++) y[i] = last[i - whole];
+  }
 }
 template <class Op, class T>
 RL_CLONES void forward_cloned(char* out, const char* const* in, const double* params, int64_t n) {
@@ -191,6 +221,16 @@ void forward_plain(char* out, const char* const* in, const double* params, int64
   forward_body<Op, T>(out, in, params, n);
 }
 
+template <class Op, int K, class T>
+RL_INLINE void backward_run(T* y, const T* g, const T* a, const T* b, const T* c, const T* o,
+                            const T* p, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) {
+    T d = partial_of<Op, K, T>(a[i], b[i], c[i], p, o[i], Indices<Op>{});
+    T product = g[i] * math::conj(d);
+    y[i] = Op::selects && d == T(0) ? T(0) : product;
+  }
+}
 // in: gradient, inputs..., output; only those that the partial saves are read.
 template <class Op, int K, class T>
 RL_INLINE void backward_body(char* out, const char* const* in, const double* params, int64_t n) {
@@ -202,11 +242,18 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
   const T* c = has(saves, Save::C) ? reinterpret_cast<const T*>(in[3]) : g;
   const T* o = has(saves, Save::Out) ? reinterpret_cast<const T*>(in[Op::inputs + 1]) : g;
   const Params<T, Op::params> p(params);
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) {
-    T d = partial_of<Op, K, T>(a[i], b[i], c[i], p.p, o[i], Indices<Op>{});
-    T product = g[i] * math::conj(d);
-    y[i] = Op::selects && d == T(0) ? T(0) : product;
+  if constexpr (!kPadded<Op> || !std::is_floating_point_v<T>) {
+    backward_run<Op, K, T>(y, g, a, b, c, o, p.p, n);
+  } else {
+    int64_t whole = n / kLanes * kLanes;
+    backward_run<Op, K, T>(y, g, a, b, c, o, p.p, whole);
+    if (whole == n) return;
+    const T* from[5] = {g, a, b, c, o};
+    T x[5][kLanes], last[kLanes];
+    for (int k = 0; k < 5; k++)
+      for (int64_t i = 0; i < kLanes; i++) x[k][i] = from[k][whole + i < n ? whole + i : whole];
+    backward_run<Op, K, T>(last, x[0], x[1], x[2], x[3], x[4], p.p, kLanes);
+    for (int64_t i = whole; i < n; i++) y[i] = last[i - whole];
   }
 }
 template <class Op, int K, class T>
@@ -293,6 +340,7 @@ Pointwise make_pointwise() {
   p.result = Op::result;
   p.cost = Op::cost;
   p.selects = Op::selects;
+  p.divides = Op::divides;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {
     add_forward<Op, float>(p);

@@ -203,7 +203,7 @@ RL_OP(ScatterAdd)
 Var counts(const Ints& sizes, DType dtype, int64_t dim, const Var& index, bool include_self) {
   Var n = ops::full(sizes, include_self ? 1 : 0, dtype);
   n = ops::scatter_add(n, dim, index, ops::full(index.sizes(), 1, dtype));
-  return math::where(n == Var(0), Var(1), n);
+  return math::where(n == Var(0), ops::full({}, 1, dtype), n);
 }
 
 // Positions that src replaces altogether when self is not included.
@@ -221,7 +221,8 @@ struct ScatterSum : Linear {
   static constexpr bool method = false;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src, bool mean,
                      bool include_self) {
-    check(!mean || input.dtype() != DType::Bool, "scatter_reduce: mean is not defined for Bool");
+    if (mean && input.dtype() == DType::Bool)
+      fail_as(PyExc_NotImplementedError, "scatter_reduce: 'mean' not implemented for 'Bool'");
     Var from = include_self ? input : scattered(input, dim, index, Var(0), cpu::Scatter::Set);
     Var total = scattered(from, dim, index, src, cpu::Scatter::Add);
     if (!mean) return total;

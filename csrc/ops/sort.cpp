@@ -158,8 +158,10 @@ Var search_sorted(const Var& edges, const Var& values, bool out_int32, bool righ
   Var order = sorter ? ops::contiguous(sorter) : sorter;
   DType index_type = out_int32 ? DType::I32 : DType::I64;
   int64_t length = edges.sizes().back(), rows = length ? edges.numel() / length : 1;
-  check(!out_int32 || length < INT32_MAX, op, "(): the size of boundaries' last dimension should "
-                                              "be less than ", INT32_MAX, ", but we got ", length);
+  check(!out_int32 || length < INT32_MAX, op,
+        "(): the size of boundaries' last dimension should "
+        "be less than ",
+        INT32_MAX, ", but we got ", length);
   Var index = empty(x.sizes(), index_type);
   if (length == 0) {
     ops::fill_data(index.get(), 0);
@@ -182,12 +184,13 @@ struct SearchSorted : NonDifferentiable {
   static constexpr bool method = false;
   static Var forward(const Var& edges, const Var& input, bool out_int32, bool right,
                      std::optional<std::string> side, const Var& sorter) {
-    check(edges.dim() > 0, "torch.searchsorted(): boundaries tensor should have positive "
-                           "dimension, but got 0 dimension");
+    check(edges.dim() > 0,
+          "torch.searchsorted(): boundaries tensor should have positive "
+          "dimension, but got 0 dimension");
     check(input.dim() > 0 || edges.dim() == 1,
           "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
-          "is 1, but we got boundaries tensor dim(", edges.dim(), ") and input value's dim(",
-          input.dim(), ") numel(", input.numel(), ")");
+          "is 1, but we got boundaries tensor dim(",
+          edges.dim(), ") and input value's dim(", input.dim(), ") numel(", input.numel(), ")");
     Ints front = edges.sizes(), same = input.sizes();
     front.erase(front.size() - 1);
     if (edges.dim() > 1 && !same.empty()) same.erase(same.size() - 1);
@@ -210,7 +213,8 @@ struct SearchSorted : NonDifferentiable {
   static void check_sorter(const Var& edges, const Var& sorter) {
     check(sorter.sizes() == edges.sizes(),
           "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
-          "tensor ", edges.sizes(), " and got sorter tensor ", sorter.sizes());
+          "tensor ",
+          edges.sizes(), " and got sorter tensor ", sorter.sizes());
     check(sorter.dtype() == DType::I64,
           "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
           info(sorter.dtype()).tensor_name);
@@ -243,8 +247,7 @@ RL_OP(Bucketize)
 
 // Linear in the weights.
 struct BinCount : Linear {
-  static constexpr auto signature =
-      "bincount(Tensor input, Tensor? weights=None, int minlength=0)";
+  static constexpr auto signature = "bincount(Tensor input, Tensor? weights=None, int minlength=0)";
   static constexpr auto doc =
       "bincount(x, weights): how often each of 0, 1, ... occurs in x, or the sum of its weights.";
   static constexpr auto family = "sort";
@@ -267,15 +270,15 @@ struct BinCount : Linear {
       low = std::min(low, values[i]);
       high = std::max(high, values[i]);
     }
-    check(input.dim() == 1 && low >= 0, "bincount only supports 1-d non-negative integral inputs. "
-                                        "(shape ", input.sizes(), ", smallest value ", low, ")");
+    check(input.dim() == 1 && low >= 0,
+          "bincount only supports 1-d non-negative integral inputs. "
+          "(shape ",
+          input.sizes(), ", smallest value ", low, ")");
     check(!weights || weights.sizes() == input.sizes(),
           "bincount(): weights should be 1-d and have the same length as input, which is ",
           input.numel());
     check(high < INT64_MAX, "bincount(): too large a value: ", high);
-    DType result = !weights                         ? DType::I64
-                   : weights.dtype() == DType::F32 ? DType::F32
-                                                   : DType::F64;
+    DType result = !weights ? DType::I64 : weights.dtype() == DType::F32 ? DType::F32 : DType::F64;
     Var w = weights ? ops::contiguous(ops::to(weights, result)) : weights;
     Var counts = ops::zeros({std::max(high + 1, minlength)}, result);
     {
@@ -288,8 +291,7 @@ struct BinCount : Linear {
 RL_OP(BinCount)
 
 struct HistC : NonDifferentiable {
-  static constexpr auto signature =
-      "histc(Tensor input, int bins=100, float min=0, float max=0)";
+  static constexpr auto signature = "histc(Tensor input, int bins=100, float min=0, float max=0)";
   static constexpr auto doc =
       "histc(x, bins, min, max): the counts of x in equal bins between min and max, by default "
       "those of x.";

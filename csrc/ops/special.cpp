@@ -18,7 +18,8 @@ RL_INLINE double erfinv(double x) {
   for (double c : {0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
                    0.00943887047, 1.00167406, 2.83297682})
     far = far * t + c;
-  double tail = sqrt(w - 0.5 * log(M_PI * w) - M_LN2);  // erfc(y) is about exp(-y * y) / (y sqrt(pi))
+  // erfc(y) is about exp(-y * y) / (y * sqrt(pi)).
+  double tail = sqrt(w + M_LN2 - 0.5 * log(M_PI * w));
   double y = where(w < 5, near * a, where(w < 16, far * a, tail));
   for (int step = 0; step < 2; step++) {
     double residual = where(a < 0.5, erf(y) - a, (1 - a) - erfc(y));
@@ -58,8 +59,9 @@ double zeta(double s, double q) {
     double sign = std::fmod(s, 2) == 0 ? 1 : -1;
     return zeta(s, fraction) + sign * (zeta(s, 1 - fraction) - zeta(s, 1 - q));
   }
+  if (q == HUGE_VAL) return 0;
   double sum = 0;
-  for (; q < 10 || q < s; q += 1) {
+  for (; q < s + 10; q += 1) {
     double term = std::pow(q, -s);
     sum += term;
     if (term <= sum * 1e-18) return sum;

@@ -113,11 +113,14 @@ struct Tensordot : Composite {
   static constexpr auto family = "contraction";
   static constexpr bool method = false;
   static Var forward(const Var& a, const Var& b, PyObject* dims) {
-    bool pair = PyTuple_Check(dims) || PyList_Check(dims);
-    if (is_tensor(dims)) pair = reinterpret_cast<Tensor*>(dims)->numel > 1;
-    if (pair) {
-      check(PyObject_Size(dims) == 2, "tensordot expects dims to be an int or two lists of ints");
-      return contract(a, b, item(dims, 0), item(dims, 1));
+    bool one = is_tensor(dims) && reinterpret_cast<Tensor*>(dims)->numel == 1;
+    Held held(is_tensor(dims) ? PyObject_CallMethod(dims, "tolist", nullptr) : Py_NewRef(dims));
+    PyObject* lists = held.object;
+    if (!one && (PyTuple_Check(lists) || PyList_Check(lists))) {
+      check(PySequence_Fast_GET_SIZE(lists) == 2,
+            "tensordot expects dims to be an int or two lists of ints");
+      return contract(a, b, int_list(PySequence_Fast_GET_ITEM(lists, 0)),
+                      int_list(PySequence_Fast_GET_ITEM(lists, 1)));
     }
     int64_t count = int_list(dims)[0];
     check(count >= 0, "tensordot expects dims >= 0, but got dims=", count);
@@ -129,10 +132,6 @@ struct Tensordot : Composite {
       first.push_back(i);
     }
     return contract(a, b, last, first);
-  }
-  static Ints item(PyObject* sequence, Py_ssize_t i) {
-    Held held(PySequence_GetItem(sequence, i));
-    return int_list(held.object);
   }
 };
 RL_OP(Tensordot)

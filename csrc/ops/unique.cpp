@@ -70,8 +70,9 @@ Distinct distinct(const Var& x, int64_t n, int64_t width, const int64_t* order,
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     Items<T> items{x->data<T>(), width};
-    number_runs(n, order, [&](int64_t a, int64_t b) { return items.equal(a, b); },
-                inverse->data<int64_t>(), first, sizes);
+    number_runs(
+        n, order, [&](int64_t a, int64_t b) { return items.equal(a, b); }, inverse->data<int64_t>(),
+        first, sizes);
   });
   Var values = empty({int64_t(first.size()), width}, x.dtype());
   int64_t bytes = width * itemsize(x.dtype());
@@ -101,8 +102,9 @@ Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char*
     fail_as(PyExc_IndexError, op, "(): Dimension specified as ", dim,
             " but tensor has no dimensions");
   int64_t d = wrap_dim(dim, input.dim(), op), n = input.size(int(d));
-  check(n == 0 || input.numel() > 0, op, "(): There are 0 sized dimensions, and they aren't "
-                                         "selected, so unique cannot be applied. (shape ",
+  check(n == 0 || input.numel() > 0, op,
+        "(): There are 0 sized dimensions, and they aren't "
+        "selected, so unique cannot be applied. (shape ",
         input.sizes(), ", dim ", dim, ")");
   Var x = ops::contiguous(ops::transpose(input, 0, d));
   int64_t width = n ? x.numel() / n : 0;

@@ -84,6 +84,37 @@ struct ViewOp : View {
 };
 RL_OP(ViewOp)
 
+struct ViewDtype : Composite {
+  static constexpr auto signature = "view(Tensor input, dtype dtype)";
+  static constexpr auto doc = "view(dtype): the same bytes read as another element type.";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, DType dtype) {
+    int64_t from = itemsize(input.dtype()), to = itemsize(dtype);
+    Ints sizes = input.sizes(), strides = input->strides;
+    int last = input.dim() - 1;
+    int64_t offset = input->offset;
+    if (from != to) {
+      check(input.dim() > 0, "self.dim() cannot be 0 to view ", name(input.dtype()), " as ",
+            name(dtype), " (different element sizes)");
+      check(strides[last] == 1, "self.stride(-1) must be 1 to view ", name(input.dtype()), " as ",
+            name(dtype), " (different element sizes), but got ", strides[last]);
+      auto scale = [&](int64_t n, const char* what) {
+        check(n * from % to == 0, what, " must be divisible by ", to / from, " to view ",
+              name(input.dtype()), " as ", name(dtype), " (different element sizes), but got ", n);
+        return n * from / to;
+      };
+      sizes[last] = scale(sizes[last], "self.size(-1)");
+      offset = scale(offset, "self.storage_offset()");
+      for (int i = 0; i < last; i++) strides[i] = scale(strides[i], "self.stride()");
+    }
+    Var view = wrap_storage(retain(input->storage), sizes, strides, offset, dtype);
+    set_view(view.get(), input.get());
+    return view;
+  }
+};
+RL_OP(ViewDtype)
+
 struct ViewAs : Composite {
   static constexpr auto signature = "view_as(Tensor input, Tensor other)";
   static constexpr auto doc = "view_as(other): a view with the shape of other.";
@@ -204,26 +235,40 @@ struct T : View {
 };
 RL_OP(T)
 
+Var moved(const Var& input, const Ints& source, const Ints& destination) {
+  check(source.size() == destination.size(),
+        "movedim: Invalid source or destination dims: source (", source,
+        " dims) should contain the same number of dims as destination (", destination, " dims)");
+  Ints from = wrap_dims(source, input.dim(), "movedim");
+  Ints to = wrap_dims(destination, input.dim(), "movedim");
+  Ints order(input.dim(), -1), rest;
+  for (int i = 0; i < from.size(); i++) order[int(to[i])] = from[i];
+  for (int i = 0; i < input.dim(); i++)
+    if (!from.contains(i)) rest.push_back(i);
+  for (int i = 0, k = 0; i < input.dim(); i++)
+    if (order[i] < 0) order[i] = rest[k++];
+  return ops::permute(input, order);
+}
+
 struct MoveDim : Composite {
   static constexpr auto signature = "movedim(Tensor input, int[] source, int[] destination)";
   static constexpr auto doc = "movedim(x, source, destination): dimensions moved elsewhere.";
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& source, const Ints& destination) {
-    check(source.size() == destination.size(),
-          "movedim: Invalid source or destination dims: source (", source,
-          " dims) should contain the same number of dims as destination (", destination, " dims)");
-    Ints from = wrap_dims(source, input.dim(), "movedim");
-    Ints to = wrap_dims(destination, input.dim(), "movedim");
-    Ints order(input.dim(), -1), rest;
-    for (int i = 0; i < from.size(); i++) order[int(to[i])] = from[i];
-    for (int i = 0; i < input.dim(); i++)
-      if (!from.contains(i)) rest.push_back(i);
-    for (int i = 0, k = 0; i < input.dim(); i++)
-      if (order[i] < 0) order[i] = rest[k++];
-    return ops::permute(input, order);
+    return moved(input, source, destination);
   }
 };
 RL_OP(MoveDim)
+
+struct MoveAxis : Composite {
+  static constexpr auto signature = "moveaxis(Tensor input, int[] source, int[] destination)";
+  static constexpr auto doc = "moveaxis(x, source, destination): another name of movedim.";
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Ints& source, const Ints& destination) {
+    return moved(input, source, destination);
+  }
+};
+RL_OP(MoveAxis)
 
 struct Expand : View {
   static constexpr auto signature = "expand(Tensor input, size size, *, bool implicit=False)";

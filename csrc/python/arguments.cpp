@@ -36,8 +36,7 @@ Var wrap_number(PyObject* o) {
   if (PyLong_Check(o)) {
     int overflow;
     long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow)
-      fail_as(PyExc_OverflowError, "the Python integer is too large for a tensor element (int64)");
+    if (overflow) fail("Overflow when unpacking long long: the integer does not fit int64");
     return scalar(DType::I64, int64_t(v));
   }
   if (PyComplex_Check(o)) {

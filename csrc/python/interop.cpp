@@ -227,7 +227,14 @@ class Nested {
   Rank rank_of(PyObject* o) {
     if (PyBool_Check(o)) return Rank::Bool;
     if (PyLong_Check(o)) return Rank::Int;
-    if (PyFloat_Check(o)) return Rank::Float;
+    if (PyFloat_Check(o)) {
+      // NumPy's float64 keeps its precision; a plain float takes the default dtype.
+      if (!PyFloat_CheckExact(o)) {
+        tensor_type = has_tensors ? promote(tensor_type, DType::F64) : DType::F64;
+        has_tensors = true;
+      }
+      return Rank::Float;
+    }
     if (PyComplex_Check(o)) return Rank::Complex;
     if (is_tensor(o)) {
       Tensor* t = as_tensor(o);
@@ -239,11 +246,12 @@ class Nested {
       return Rank(category(t->dtype));
     }
     if (is_nested(o))
-      fail_as(PyExc_ValueError, "the nested sequences do not form a rectangular array: found a ",
+      fail_as(PyExc_TypeError, "the nested sequences do not form a rectangular array: found a ",
               Py_TYPE(o)->tp_name, " where a number was expected");
     if (PyIndex_Check(o)) return Rank::Int;
-    if (!PyUnicode_Check(o) && PyNumber_Check(o)) return Rank::Float;
-    fail_as(PyExc_TypeError, "new(): invalid data type '", Py_TYPE(o)->tp_name, "'");
+    if (PyUnicode_Check(o)) fail_as(PyExc_TypeError, "new(): invalid data type 'str'");
+    if (PyNumber_Check(o)) return Rank::Float;
+    fail("Could not infer dtype of ", Py_TYPE(o)->tp_name);
   }
 };
 

@@ -149,11 +149,13 @@ PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
       return finish(a, a, run_pointwise(op, &in, nullptr));                        \
     });                                                                            \
   }
-RL_UNARY(negative, "neg")
 RL_UNARY(absolute, "abs")
 RL_UNARY(invert, "bitwise_not")
 #undef RL_UNARY
 PyObject* positive(PyObject* a) { return new_reference(a); }
+PyObject* negative(PyObject* a) {
+  return guarded([&]() -> PyObject* { return finish(a, a, ops::neg(Var(as_tensor(a)))); });
+}
 
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
@@ -164,6 +166,11 @@ PyObject* matrix_multiply(PyObject* a, PyObject* b) {
 
 const Tensor* single(PyObject* a, const char* what) {
   const Tensor* t = as_tensor(a);
+  if (requires_grad(t) &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                   "behavior.\nConsider using tensor.detach() first.", 1) < 0)
+    throw PythonError{};
   if (t->numel != 1)
     fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
   return t;

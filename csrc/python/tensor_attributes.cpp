@@ -1,6 +1,7 @@
 // The attributes of Tensor: shape, dtype, grad, ...
 #include "autograd/inplace.h"
 #include "ops/functions.h"
+#include "python/arguments.h"
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
@@ -160,6 +161,18 @@ PyObject* matrix_adjoint(Tensor* t) {
         t->dim(), "-D tensor.");
   return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), -2, -1)).release());
 }
+PyObject* real_part(Tensor* t) {
+  return reinterpret_cast<PyObject*>(ops::real(Var(t)).release());
+}
+PyObject* imaginary_part(Tensor* t) {
+  return reinterpret_cast<PyObject*>(ops::imag(Var(t)).release());
+}
+// x.real = a number or a tensor
+template <Var (*Part)(const Var&)>
+void set_part(Tensor* t, PyObject* value) {
+  if (!value) fail_as(PyExc_AttributeError, "a part of a tensor cannot be deleted");
+  ops::copy_(Part(Var(t)), is_tensor(value) ? Var(as_tensor(value)) : wrap_number(value));
+}
 PyObject* no(Tensor*) { Py_RETURN_FALSE; }
 PyObject* is_cpu(Tensor*) { Py_RETURN_TRUE; }
 
@@ -229,6 +242,8 @@ PyGetSetDef tensor_getset[] = {
     {"mT", get<matrix_transposed>, nullptr, "The last two dimensions swapped.", nullptr},
     {"H", get<adjoint>, nullptr, "The conjugate transpose of a matrix.", nullptr},
     {"mH", get<matrix_adjoint>, nullptr, "The conjugate transpose of each matrix.", nullptr},
+    {"real", get<real_part>, set<set_part<ops::real>>, "The real part, a view.", nullptr},
+    {"imag", get<imaginary_part>, set<set_part<ops::imag>>, "The imaginary part, a view.", nullptr},
     {"is_cuda", get<no>, nullptr, "Whether it lies on a GPU.", nullptr},
     {"is_cpu", get<is_cpu>, nullptr, "Whether it lies in main memory.", nullptr},
     {"is_meta", get<no>, nullptr, "Always False.", nullptr},

@@ -141,14 +141,14 @@ inline Ints contiguous_strides(const Ints& sizes) {
 
 inline bool is_contiguous(const Ints& sizes, const Ints& strides) {
   int64_t step = 1;
+  bool in_order = true;
   for (int i = sizes.size() - 1; i >= 0; i--) {
     if (sizes[i] == 0) return true;
-    if (sizes[i] != 1) {
-      if (strides[i] != step) return false;
-      step *= sizes[i];
-    }
+    if (sizes[i] == 1) continue;
+    in_order = in_order && strides[i] == step;
+    step *= sizes[i];
   }
-  return true;
+  return in_order;
 }
 
 // Every element has its own place and there are no gaps, in some order of the dimensions.

@@ -47,6 +47,7 @@ from rushlight._C import (  # noqa: E402
     memory_stats,
     promote_types,
     reset_peak_memory_stats,
+    set_default_dtype,
     set_num_threads,
     uint8,
 )

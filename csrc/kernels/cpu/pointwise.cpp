@@ -149,6 +149,22 @@ void pointwise(const PointwiseCall& call) {
 
 namespace {
 
+template <class T>
+void repeat_as(char* out, const char* value, int64_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof v);
+  std::fill_n(reinterpret_cast<T*>(out), n, v);
+}
+void repeat(char* out, const char* value, int64_t size, int64_t n) {
+  switch (size) {
+    case 1: return repeat_as<uint8_t>(out, value, n);
+    case 2: return repeat_as<uint16_t>(out, value, n);
+    case 4: return repeat_as<uint32_t>(out, value, n);
+    case 8: return repeat_as<uint64_t>(out, value, n);
+    default: return repeat_as<c128>(out, value, n);
+  }
+}
+
 // Runs [begin, end) with the single numbers repeated in a block that stays in the cache.
 void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t out_size,
                       const char* const* in, int inputs, unsigned singles, int64_t in_size,
@@ -159,7 +175,7 @@ void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t ou
   for (int k = 0; k < inputs; k++) {
     part[k] = in[k];
     if (!(singles >> k & 1)) continue;
-    for (int64_t i = 0; i < filled; i++) std::memcpy(room[k] + i * in_size, in[k], size_t(in_size));
+    repeat(room[k], in[k], in_size, filled);
     part[k] = room[k];
   }
   for (int64_t at = begin; at < end; at += kBlock) {

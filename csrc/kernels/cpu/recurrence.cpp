@@ -95,8 +95,7 @@ void recurrence(DType d, const void* a, const void* b, void* y, int64_t outer, i
                 int64_t inner, bool reverse) {
   visit(d, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, c64> ||
-                  std::is_same_v<T, c128>)
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, c64> || std::is_same_v<T, c128>)
       recurrence_as(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y), outer,
                     n, inner, reverse);
   });

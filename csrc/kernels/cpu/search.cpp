@@ -64,8 +64,8 @@ void search_sorted(DType d, const void* row, const int64_t* sorter, const void* 
 }
 
 void bincount(const int64_t* x, DType weight_type, const void* weights, void* y, int64_t n) {
-  if (!weights) return count_weighted(x, static_cast<const int64_t*>(nullptr),
-                                      static_cast<int64_t*>(y), n);
+  if (!weights)
+    return count_weighted(x, static_cast<const int64_t*>(nullptr), static_cast<int64_t*>(y), n);
   if (weight_type == DType::F32)
     return count_weighted(x, static_cast<const float*>(weights), static_cast<float*>(y), n);
   count_weighted(x, static_cast<const double*>(weights), static_cast<double*>(y), n);

@@ -92,9 +92,8 @@ int64_t find_median(const std::vector<T>& line, std::vector<int64_t>& position) 
 template <class T>
 int64_t find_mode(const std::vector<T>& line, std::vector<int64_t>& position) {
   auto value = [&](size_t i) { return line[size_t(position[i])]; };
-  std::sort(position.begin(), position.end(), [&](int64_t i, int64_t j) {
-    return precedes(line[size_t(i)], line[size_t(j)]);
-  });
+  std::sort(position.begin(), position.end(),
+            [&](int64_t i, int64_t j) { return precedes(line[size_t(i)], line[size_t(j)]); });
   int64_t most = 0, found = 0, run = 0;
   for (size_t i = 0; i < position.size(); ++i) {
     ++run;
@@ -135,6 +134,22 @@ void median(DType d, const void* x, void* y, int64_t* index, int64_t outer, int6
     using T = decltype(zero);
     pick_lines(static_cast<const T*>(x), static_cast<T*>(y), index, outer, n, inner,
                [](auto& line, auto& position) { return find_median(line, position); });
+  });
+}
+
+void median_value(DType d, const void* x, void* y, int64_t n) {
+  for_real(d, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x);
+    const T* nan = std::find_if(from, from + n, is_nan<T>);
+    if (nan != from + n) {
+      *static_cast<T*>(y) = *nan;
+      return;
+    }
+    std::vector<T> line(from, from + n);
+    auto middle = line.begin() + (n - 1) / 2;
+    std::nth_element(line.begin(), middle, line.end());
+    *static_cast<T*>(y) = *middle;
   });
 }
 
