@@ -51,7 +51,7 @@ class Maker:
         self.dtype = dtype
         self.random = np.random.default_rng(seed)
 
-    def __call__(self, *shape, low=-1.5, high=1.5):
+    def __call__(self, *shape, low=-1.5, high=1.7):
         """A contiguous tensor of distinct numbers between low and high."""
         count = int(np.prod(shape))
         if self.dtype == torch.bool:

@@ -326,3 +326,11 @@ class TestOverlap:
         t = torch.arange(3.0)
         assert t.add_(t).tolist() == [0, 2, 4]
         assert t.mul_(t.view(3)).tolist() == [0, 4, 16]
+
+
+def test_a_tensor_multiplied_by_itself_in_place_has_the_right_gradient():
+    x = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    y = x * 1
+    y.mul_(y)
+    y.sum().backward()
+    assert x.grad.tolist() == [4.0, 6.0]

@@ -86,7 +86,7 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
   if (!old) {
     if (create_graph && requires_grad(grad.get())) {
       GradMode on(true);
-      e.grad = ops::clone(grad).release();
+      e.grad = ops::copied(Var(variable), grad).release();
     } else if (is_exclusive(grad.get()) && obeys_layout(grad.get(), variable)) {
       e.grad = grad.release();
     } else {

@@ -141,8 +141,7 @@ RL_POINTWISE(EluKernel)
 
 struct Elu : Activation<Elu, EluKernel, double> {
   static constexpr auto signature = "elu(Tensor input, float alpha=1.0, bool inplace=False)";
-  static constexpr auto doc =
-      "elu(x, alpha): x where it is positive, else alpha * (exp(x) - 1).";
+  static constexpr auto doc = "elu(x, alpha): x where it is positive, else alpha * (exp(x) - 1).";
   static constexpr bool inplace = true;
   static std::array<double, 4> arguments(double alpha) { return {alpha, 1, 1}; }
 };
@@ -216,9 +215,7 @@ struct GeluKernel : Hidden<GeluKernel, 1> {
   static constexpr auto doc = "gelu(x): x times the normal distribution function.";
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::A};
-  template <class V> static V value(V x) {
-    return V(0.5) * x * (V(1) + erf(x * V(M_SQRT1_2)));
-  }
+  template <class V> static V value(V x) { return V(0.5) * x * (V(1) + erf(x * V(M_SQRT1_2))); }
   template <class V> static V partial(V x, V) {
     V density = V(M_2_SQRTPI * M_SQRT1_2 / 2) * exp(V(-0.5) * x * x);
     return V(0.5) * (V(1) + erf(x * V(M_SQRT1_2))) + x * density;
@@ -233,9 +230,7 @@ struct GeluTanhKernel : Hidden<GeluTanhKernel, 1> {
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::A};
   static constexpr double kRoot = M_2_SQRTPI * M_SQRT1_2, kCube = 0.044715;
-  template <class V> static V inner(V x) {
-    return tanh(V(kRoot) * (x + V(kCube) * x * x * x));
-  }
+  template <class V> static V inner(V x) { return tanh(V(kRoot) * (x + V(kCube) * x * x * x)); }
   template <class V> static V value(V x) { return V(0.5) * x * (V(1) + inner(x)); }
   template <class V> static V partial(V x, V) {
     V t = inner(x), slope = V(kRoot) * (V(1) + V(3 * kCube) * x * x);
@@ -331,9 +326,7 @@ struct Logsigmoid : Functional<Logsigmoid, 1> {
   static constexpr auto doc = "logsigmoid(x): log(sigmoid(x)).";
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::A};
-  template <class V> static V value(V x) {
-    return where(x < V(0), x, V(0)) - log1p(exp(-abs(x)));
-  }
+  template <class V> static V value(V x) { return where(x < V(0), x, V(0)) - log1p(exp(-abs(x))); }
   template <class V> static V partial(V x, V) { return sigmoid(-x); }
 };
 RL_POINTWISE(Logsigmoid)
@@ -431,9 +424,7 @@ struct Hardshrink : Unary<Hardshrink> {
   static constexpr Save saves[] = {Save::A};
   template <class V> static auto small(V x, V size) { return both(x >= -size, x <= size); }
   template <class V> static V value(V x, V size) { return where(small(x, size), V(0), x); }
-  template <class V> static V partial(V x, V size, V) {
-    return where(small(x, size), V(0), V(1));
-  }
+  template <class V> static V partial(V x, V size, V) { return where(small(x, size), V(0), V(1)); }
 };
 RL_POINTWISE(Hardshrink)
 
@@ -501,9 +492,10 @@ struct Prelu : Composite {
       return apply<PreluKernel>(input, weight.dim() ? ops::reshape(weight, {}) : weight);
     check(input.dim() > 0, "prelu: Not allow zero-dim input tensor.");
     int64_t channels = input.dim() > 1 ? input.size(1) : 1;
-    check(weight.numel() == channels, "prelu: Mismatch of parameter numbers and input channel "
-          "size. Found parameter numbers = ", weight.numel(), " and channel size = ", channels,
-          ".");
+    check(weight.numel() == channels,
+          "prelu: Mismatch of parameter numbers and input channel "
+          "size. Found parameter numbers = ",
+          weight.numel(), " and channel size = ", channels, ".");
     Ints sizes(input.dim());
     for (int i = 0; i < sizes.size(); i++) sizes[i] = i == 1 ? channels : 1;
     return apply<PreluKernel>(input, ops::reshape(weight, sizes));
@@ -545,15 +537,15 @@ struct Glu : Composite {
 };
 RL_OP(Glu)
 
-#define RL_FUNCTIONAL(Type, function, text)                                \
-  struct Type : Composite {                                                \
-    static constexpr auto signature = #function "(Tensor input)";          \
-    static constexpr auto doc = #function "(x): " text;                    \
-    static constexpr auto module = "nn.functional";                        \
-    static constexpr auto family = "activation";                           \
-    static constexpr bool out = false;                                     \
-    static Var forward(const Var& input) { return function(input); }       \
-  };                                                                       \
+#define RL_FUNCTIONAL(Type, function, text)                          \
+  struct Type : Composite {                                          \
+    static constexpr auto signature = #function "(Tensor input)";    \
+    static constexpr auto doc = #function "(x): " text;              \
+    static constexpr auto module = "nn.functional";                  \
+    static constexpr auto family = "activation";                     \
+    static constexpr bool out = false;                               \
+    static Var forward(const Var& input) { return function(input); } \
+  };                                                                 \
   RL_OP(Type)
 RL_FUNCTIONAL(SigmoidF, sigmoid, "1 / (1 + exp(-x)).")
 RL_FUNCTIONAL(TanhF, tanh, "the hyperbolic tangent.")

@@ -33,11 +33,20 @@ struct AddScaled : Binary<AddScaled> {
 };
 RL_POINTWISE(AddScaled)
 
+void refuse_bools(const Var* in) {
+  bool a = in[0].dtype() == DType::Bool, b = in[1].dtype() == DType::Bool;
+  check(!(a && b), "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+                   "`^` or `logical_xor()` operator instead.");
+  check(!(a || b), "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+                   "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
 struct Sub : Binary<Sub> {
   static constexpr auto name = "sub";
   static constexpr auto aliases = "subtract";
   static constexpr auto doc = "sub(a, b): the difference a - b.";
   static constexpr Types types = Types::Numeric;
+  static void validate(const Var* in) { refuse_bools(in); }
   template <class V> static V value(V a, V b) { return V(a - b); }
   template <class V> static One partial0(V, V, V) { return {}; }
   template <class V> static MinusOne partial1(V, V, V) { return {}; }
@@ -54,6 +63,7 @@ struct SubScaled : Binary<SubScaled> {
   static constexpr Types types = Types::Numeric;
   static constexpr int params = 1;
   static constexpr Save saves[] = {Save::None, Save::None};
+  static void validate(const Var* in) { refuse_bools(in); }
   template <class V> static V value(V a, V b, V alpha) { return V(a - alpha * b); }
   template <class V> static One partial0(V, V, V, V) { return {}; }
   template <class V> static V partial1(V, V, V alpha, V) { return -alpha; }
@@ -67,6 +77,7 @@ struct Rsub : Binary<Rsub> {
   static constexpr Types types = Types::Numeric;
   static constexpr bool inplace = false;
   static constexpr bool method = false;
+  static void validate(const Var* in) { refuse_bools(in); }
   template <class V> static V value(V a, V b) { return V(b - a); }
   template <class V> static MinusOne partial0(V, V, V) { return {}; }
   template <class V> static One partial1(V, V, V) { return {}; }
@@ -107,7 +118,7 @@ RL_POINTWISE(Div)
 struct FloorDivide : Binary<FloorDivide> {
   static constexpr auto name = "floor_divide";
   static constexpr auto doc = "floor_divide(a, b): the quotient rounded towards minus infinity.";
-  static constexpr bool divides = true;
+  static void validate(const Var* in) { check_divisor(in); }
   static constexpr Types types = Types::Real;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::None};
@@ -137,7 +148,7 @@ struct TruncDivide : Binary<TruncDivide> {
   static constexpr auto name = "trunc_divide";
   static constexpr auto grad_name = "DivBackward1";
   static constexpr auto doc = "trunc_divide(a, b): the quotient rounded towards zero.";
-  static constexpr bool divides = true;
+  static void validate(const Var* in) { check_divisor(in); }
   static constexpr Types types = Types::Real;
   static constexpr bool function = false;
   static constexpr bool method = false;
@@ -160,8 +171,10 @@ RL_POINTWISE(TruncDivide)
 // a - b * floor(a / b): has the sign of b.
 struct Remainder : Binary<Remainder> {
   static constexpr auto name = "remainder";
+  static constexpr auto grad_name = "RemainderBackward1";
+  static constexpr auto number_grad_name = "RemainderBackward0";
   static constexpr auto doc = "remainder(a, b): a modulo b, with the sign of b (as in Python).";
-  static constexpr bool divides = true;
+  static void validate(const Var* in) { check_divisor(in); }
   static constexpr Types types = Types::Real;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::A | Save::B};
@@ -184,8 +197,10 @@ RL_POINTWISE(Remainder)
 
 struct Fmod : Binary<Fmod> {
   static constexpr auto name = "fmod";
+  static constexpr auto grad_name = "FmodBackward1";
+  static constexpr auto number_grad_name = "FmodBackward0";
   static constexpr auto doc = "fmod(a, b): the remainder of a / b, with the sign of a (as in C).";
-  static constexpr bool divides = true;
+  static void validate(const Var* in) { check_divisor(in); }
   static constexpr Types types = Types::Real;
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::None, Save::A | Save::B};
@@ -205,6 +220,11 @@ struct Neg : Unary<Neg> {
   static constexpr auto aliases = "negative";
   static constexpr auto doc = "neg(x): -x.";
   static constexpr Types types = Types::Numeric;
+  static void validate(const Var* in) {
+    check(in[0].dtype() != DType::Bool,
+          "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+          "invert a mask, use the `~` or `logical_not()` operator instead.");
+  }
   template <class V> static V value(V x) { return V(-x); }
   template <class V> static MinusOne partial(V, V) { return {}; }
 };
@@ -232,8 +252,28 @@ struct Reciprocal : Unary<Reciprocal> {
 };
 RL_POINTWISE(Reciprocal)
 
+// The square of a bool counts: it is an int64.
+struct SquareOp : Composite {
+  static constexpr auto signature = "square(Tensor input)";
+  static constexpr auto doc = "square(x): x * x.";
+  static constexpr bool inplace = true;
+  static Var forward(const Var& input) {
+    const Pointwise& op = find_pointwise("square");
+    Var x = input.dtype() == DType::Bool ? ops::to(input, DType::I64) : input;
+    return run_pointwise(op, &x, nullptr);
+  }
+  static void into(Tensor* destination, bool in_place, const Var& input) {
+    run_pointwise(find_pointwise("square"), &input, nullptr, destination, in_place);
+  }
+};
+RL_OP(SquareOp)
+
 struct Square : Unary<Square> {
   static constexpr auto name = "square";
+  static constexpr auto signature = "_square(Tensor input)";
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
   static constexpr auto grad_name = "PowBackward0";
   static constexpr auto doc = "square(x): x * x.";
   static constexpr Types types = Types::Numeric;
@@ -286,6 +326,7 @@ T integer_power(T base, T exponent) {
 struct PowNumber : Composite {
   static constexpr auto signature = "pow(Tensor input, Number exponent)";
   static constexpr auto doc = "pow(x, exponent): x to the power of a Python number.";
+  static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& exponent) {
     return ops::pow_number(input, exponent);
   }
@@ -295,13 +336,15 @@ RL_OP(PowNumber)
 struct Pow : Binary<Pow> {
   static constexpr auto name = "pow";
   static constexpr auto grad_name = "PowBackward1";
+  static constexpr auto number_grad_name = "PowBackward2";
   static constexpr auto doc = "pow(a, b): a to the power of b.";
-  static constexpr Types types = Types::Numeric;
+  static constexpr Types types = Types::All;
   static constexpr auto domain = "positive";
   static constexpr double cost = 10;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B | Save::Out};
   template <class V> static V value(V a, V b) {
-    if constexpr (std::is_integral_v<V>) return integer_power(a, b);
+    if constexpr (std::is_same_v<V, bool>) return a || !b;
+    else if constexpr (std::is_integral_v<V>) return integer_power(a, b);
     else return pow(a, b);
   }
   template <class V> static V partial0(V a, V b, V) {
@@ -415,6 +458,19 @@ RL_ROUNDING(Ceil, ceil, "", "the smallest integer not below x.")
 RL_ROUNDING(Round, round, "", "the nearest integer, halves to even.")
 RL_ROUNDING(Trunc, trunc, "fix", "x without its fraction.")
 
+struct RoundDecimals : Composite {
+  static constexpr auto signature = "round(Tensor input, *, int decimals)";
+  static constexpr auto doc = "round(x, decimals=n): rounded to n digits after the point.";
+  static constexpr bool inplace = true;
+  static Var forward(const Var& input, int64_t decimals) {
+    if (decimals == 0 || is_integral(input.dtype())) return apply<Round>(input);
+    double scale = std::pow(10.0, double(std::abs(decimals)));
+    return decimals > 0 ? apply<Round>(input * Var(scale)) / Var(scale)
+                        : apply<Round>(input / Var(scale)) * Var(scale);
+  }
+};
+RL_OP(RoundDecimals)
+
 struct Frac : Unary<Frac> {
   static constexpr auto name = "frac";
   static constexpr auto doc = "frac(x): the fraction of x, with its sign.";
@@ -460,6 +516,7 @@ RL_POINTWISE(Minimum)
 struct Lerp : Ternary<Lerp> {
   static constexpr auto name = "lerp";
   static constexpr auto grad_name = "LerpBackward1";
+  static constexpr auto number_grad_name = "LerpBackward0";
   static constexpr auto signature = "lerp(Tensor input, Tensor end, Tensor|Number weight)";
   static constexpr auto doc = "lerp(a, b, w): a + w * (b - a).";
   static constexpr Types types = Types::FloatComplex;
@@ -512,6 +569,11 @@ struct Where : Ternary<Where> {
   static constexpr bool inplace = false;
   static constexpr bool method = false;
   static constexpr Save saves[] = {Save::None, Save::A, Save::A};
+  static void validate(const Var* in) {
+    check(in[0].dtype() == DType::Bool || in[0].dtype() == DType::U8,
+          "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+          info(in[0].dtype()).tensor_name);
+  }
   template <class V> static V value(V c, V a, V b) { return where(c != V(0), a, b); }
   template <class V> static V partial0(V, V, V, V) { return V(0); }
   template <class V> static V partial1(V c, V, V, V) { return where(c != V(0), V(1), V(0)); }
@@ -527,12 +589,7 @@ Var add(const Var& a, const Var& b) { return apply<Add>(a, b); }
 Var sub(const Var& a, const Var& b) { return apply<Sub>(a, b); }
 Var mul(const Var& a, const Var& b) { return apply<Mul>(a, b); }
 Var div(const Var& a, const Var& b) { return apply<Div>(a, b); }
-Var neg(const Var& a) {
-  check(a.dtype() != DType::Bool,
-        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
-        "a mask, use the `~` or `logical_not()` operator instead.");
-  return apply<Neg>(a);
-}
+Var neg(const Var& a) { return apply<Neg>(a); }
 
 Var pow_number(const Var& a, const Var& exponent) {
   bool real = is_floating(a.dtype());

@@ -73,8 +73,7 @@ const Pointwise& kernel(Limits limits, bool numbers) {
   return kernels[limits][numbers];
 }
 
-Var limit(Limits limits, const Var& input, const Var& a, const Var& b, Tensor* into,
-          bool inplace) {
+Var limit(Limits limits, const Var& input, const Var& a, const Var& b, Tensor* into, bool inplace) {
   const Var in[] = {input, a, b};
   bool numbers = true;
   for (const Var& v : in) {

@@ -54,25 +54,25 @@ struct ConjPhysical : Composite {
 };
 RL_OP(ConjPhysical)
 
-#define RL_RESOLVE(Type, function, text)                                   \
-  struct Type : Composite {                                                \
-    static constexpr auto signature = #function "(Tensor input)";          \
-    static constexpr auto doc = #function "(x): x itself, since " text;    \
-    static constexpr bool out = false;                                     \
-    static Var forward(const Var& input) { return input; }                 \
-  };                                                                       \
+#define RL_RESOLVE(Type, function, text)                                \
+  struct Type : Composite {                                             \
+    static constexpr auto signature = #function "(Tensor input)";       \
+    static constexpr auto doc = #function "(x): x itself, since " text; \
+    static constexpr bool out = false;                                  \
+    static Var forward(const Var& input) { return input; }              \
+  };                                                                    \
   RL_OP(Type)
 RL_RESOLVE(ResolveConj, resolve_conj, "conjugates are computed at once.")
 RL_RESOLVE(ResolveNeg, resolve_neg, "negatives are computed at once.")
 #undef RL_RESOLVE
 
-#define RL_LAZY(Type, function)                                                  \
-  struct Type : Composite {                                                      \
-    static constexpr auto signature = #function "(Tensor input)";                \
-    static constexpr auto doc = #function "(x): False, nothing is put off.";     \
-    static constexpr bool out = false;                                           \
-    static bool forward(const Var&) { return false; }                            \
-  };                                                                             \
+#define RL_LAZY(Type, function)                                              \
+  struct Type : Composite {                                                  \
+    static constexpr auto signature = #function "(Tensor input)";            \
+    static constexpr auto doc = #function "(x): False, nothing is put off."; \
+    static constexpr bool out = false;                                       \
+    static bool forward(const Var&) { return false; }                        \
+  };                                                                         \
   RL_OP(Type)
 RL_LAZY(IsConj, is_conj)
 RL_LAZY(IsNeg, is_neg)
@@ -247,9 +247,7 @@ Var sign(const Var& x) {
 namespace ops {
 
 Var conj(const Var& a) { return is_complex(a.dtype()) ? call<ConjComplex>(a) : a; }
-Var real(const Var& a) {
-  return is_complex(a.dtype()) ? select(view_as_real(a), -1, 0) : a;
-}
+Var real(const Var& a) { return is_complex(a.dtype()) ? select(view_as_real(a), -1, 0) : a; }
 Var imag(const Var& a) {
   check(is_complex(a.dtype()), "imag is not implemented for tensors with non-complex dtypes.");
   return select(view_as_real(a), -1, 1);

@@ -45,7 +45,7 @@ void check_matrices(const Var& a, const Var& b) {
   if (a.dtype() != b.dtype())
     fail("expected m1 and m2 to have the same dtype, but got: ", cpp_name(a.dtype()),
          " != ", cpp_name(b.dtype()), ". Convert one of them, as in x.to(torch.",
-         name(b.dtype()), ").");
+         name(promote(a.dtype(), b.dtype())), ").");
   check_multiplies("addmm_impl_cpu_", a.dtype());
 }
 

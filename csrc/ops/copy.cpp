@@ -233,6 +233,7 @@ namespace ops {
 
 Var clone(const Var& a) { return call<Clone>(a, nullptr); }
 Var to(const Var& a, DType dtype) { return a.dtype() == dtype ? a : call<ToCopy>(a, dtype); }
+Var copied(const Var& like, const Var& src) { return call<Copied>(like, src); }
 Var contiguous(const Var& a) { return a->contiguous ? a : call<CloneRows>(a); }
 
 Var zeros(const Ints& sizes, DType dtype, Device device) {
@@ -264,7 +265,7 @@ void copy_(const Var& into, const Var& src) {
   if (modes.records() && (requires_grad(into.get()) || requires_grad(src.get())))
     history = call<Copied>(into, src);
   Var from = src;
-  if (src->storage == into->storage) {
+  if (overlaps_partly(src.get(), into.get())) {
     GradMode off(false);
     from = clone(src);
   }

@@ -100,15 +100,15 @@ RL_ELEMENTARY(Sigmoid, sigmoid, "", kComplex, "real", 5, Save::Out, y * (V(1) - 
 // clang-format on
 #undef RL_ELEMENTARY
 
-#define RL_SCALING(Type, function, factor, text)                                \
-  struct Type : Unary<Type> {                                                   \
-    static constexpr auto name = #function;                                     \
-    static constexpr auto doc = #function "(x): " text;                         \
-    static constexpr Result result = Result::Float;                             \
-    static constexpr Save saves[] = {Save::None};                               \
-    template <class V> static V value(V x) { return x * V(factor); }            \
-    template <class V> static V partial(V, V) { return V(factor); }             \
-  };                                                                            \
+#define RL_SCALING(Type, function, factor, text)                     \
+  struct Type : Unary<Type> {                                        \
+    static constexpr auto name = #function;                          \
+    static constexpr auto doc = #function "(x): " text;              \
+    static constexpr Result result = Result::Float;                  \
+    static constexpr Save saves[] = {Save::None};                    \
+    template <class V> static V value(V x) { return x * V(factor); } \
+    template <class V> static V partial(V, V) { return V(factor); }  \
+  };                                                                 \
   RL_POINTWISE(Type)
 RL_SCALING(Deg2rad, deg2rad, M_PI / 180, "degrees as radians.")
 RL_SCALING(Rad2deg, rad2deg, 180 / M_PI, "radians as degrees.")
@@ -132,7 +132,7 @@ struct LogitKernel : Hidden<LogitKernel, 1> {
   template <class V> static V partial(V x, V eps, V) {
     V low = where(eps < V(0), V(0), eps), high = V(1) - low;
     V outside = where(eps < V(0), log(eps), V(0));  // NaN, or no gradient
-    return where(either(x < low, x > high), outside, V(1) / (x * (V(1) - x)));
+    return where(either(x<low, x> high), outside, V(1) / (x * (V(1) - x)));
   }
 };
 RL_POINTWISE(LogitKernel)
@@ -187,9 +187,26 @@ struct Hypot : Binary<Hypot> {
 };
 RL_POINTWISE(Hypot)
 
+// The form of a binary op with a Python number, which torch records under a name of its own.
+template <class Self, class Op>
+struct WithNumber : Composite {
+  static constexpr auto doc = Op::doc;
+  static Var run(const Var& input, const Var& other, Tensor* into, bool inplace) {
+    static const Pointwise op = renamed(pointwise_info<Op>(), Self::node);
+    const Var in[] = {input, other};
+    return run_pointwise(op, in, nullptr, into, inplace);
+  }
+  static Var forward(const Var& input, const Var& other) {
+    return run(input, other, nullptr, false);
+  }
+  static void into(Tensor* into, bool inplace, const Var& input, const Var& other) {
+    run(input, other, into, inplace);
+  }
+};
+
 struct Copysign : Binary<Copysign> {
   static constexpr auto name = "copysign";
-  static constexpr auto signature = "copysign(Tensor input, Tensor|Number other)";
+  static constexpr auto signature = "copysign(Tensor input, Tensor other)";
   static constexpr auto doc = "copysign(a, b): the magnitude of a with the sign of b.";
   static constexpr Result result = Result::Float;
   static constexpr bool selects = true;
@@ -201,6 +218,13 @@ struct Copysign : Binary<Copysign> {
   template <class V> static V partial1(V, V, V) { return V(0); }
 };
 RL_POINTWISE(Copysign)
+
+struct CopysignNumber : WithNumber<CopysignNumber, Copysign> {
+  static constexpr auto signature = "copysign(Tensor input, Number other)";
+  static constexpr auto node = "CopysignBackward1";
+  static constexpr bool inplace = true;
+};
+RL_OP(CopysignNumber)
 
 struct Logaddexp : Binary<Logaddexp> {
   static constexpr auto name = "logaddexp";
@@ -241,6 +265,7 @@ RL_POINTWISE(Logaddexp2)
 
 struct Xlogy : Binary<Xlogy> {
   static constexpr auto name = "xlogy";
+  static constexpr auto signature = "xlogy(Tensor input, Tensor other)";
   static constexpr auto doc = "xlogy(x, y): x * log(y), and 0 where x is 0.";
   static constexpr Result result = Result::Float;
   static constexpr auto domain = "positive";
@@ -255,6 +280,20 @@ struct Xlogy : Binary<Xlogy> {
   template <class V> static V partial1(V x, V y, V) { return x / y; }
 };
 RL_POINTWISE(Xlogy)
+
+struct XlogyNumber : WithNumber<XlogyNumber, Xlogy> {
+  static constexpr auto signature = "xlogy(Tensor input, Number other)";
+  static constexpr auto node = "XlogyBackward2";
+  static constexpr bool inplace = true;
+};
+RL_OP(XlogyNumber)
+
+struct NumberXlogy : WithNumber<NumberXlogy, Xlogy> {
+  static constexpr auto signature = "xlogy(Number input, Tensor other)";
+  static constexpr auto node = "XlogyBackward1";
+  static constexpr bool method = false;
+};
+RL_OP(NumberXlogy)
 
 struct Fmax : Binary<Fmax> {
   static constexpr auto name = "fmax";
@@ -309,8 +348,9 @@ struct Heaviside : General {
     return apply<HeavisideKernel>(input, values);
   }
   static void vjp(Back&, const In&, const In&) {
-    fail_as(PyExc_RuntimeError, "derivative for heaviside is not implemented: it is 0 wherever it "
-                                "exists. detach() the input if that is what you want");
+    fail_as(PyExc_RuntimeError,
+            "derivative for heaviside is not implemented: it is 0 wherever it "
+            "exists. detach() the input if that is what you want");
   }
 };
 RL_OP(Heaviside)
@@ -363,8 +403,7 @@ struct Ldexp : Binary<Ldexp> {
 RL_POINTWISE(Ldexp)
 
 struct FloatPower : Composite {
-  static constexpr auto signature =
-      "float_power(Tensor|Number input, Tensor|Number exponent)";
+  static constexpr auto signature = "float_power(Tensor|Number input, Tensor|Number exponent)";
   static constexpr auto doc = "float_power(x, exponent): the power, computed in double precision.";
   static constexpr bool inplace = true;
   static DType wide(const Var& a, const Var& b) {
@@ -402,8 +441,10 @@ struct DivRounded : Composite {
                            trunc = renamed(find_pointwise("trunc_divide"), "DivBackward2"),
                            floor = renamed(find_pointwise("floor_divide"), "DivBackward2");
     const Var in[] = {input, other};
-    return run_pointwise(!mode ? plain : *mode == "trunc" ? trunc : floor, in, nullptr, into,
-                         inplace);
+    return run_pointwise(!mode              ? plain
+                         : *mode == "trunc" ? trunc
+                                            : floor,
+                         in, nullptr, into, inplace);
   }
   static Var forward(const Var& input, const Var& other, const std::optional<std::string>& mode) {
     return run(input, other, mode, nullptr, false);
@@ -431,9 +472,7 @@ struct NanToNumKernel : Hidden<NanToNumKernel, 1> {
     V infinite = where(x > V(0), positive, negative);
     return where(isnan(x), nan, where(isnan(x - x), infinite, x));
   }
-  template <class V> static V partial(V x, V, V, V, V) {
-    return where(isnan(x - x), V(0), V(1));
-  }
+  template <class V> static V partial(V x, V, V, V, V) { return where(isnan(x - x), V(0), V(1)); }
 };
 RL_POINTWISE(NanToNumKernel)
 
@@ -441,7 +480,8 @@ struct NanToNum : Composite {
   static constexpr auto signature =
       "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None)";
   static constexpr auto doc =
-      "nan_to_num(x, nan, posinf, neginf): NaN becomes 0 and infinities the largest finite numbers, "
+      "nan_to_num(x, nan, posinf, neginf): NaN becomes 0 and infinities the largest finite "
+      "numbers, "
       "unless others are given.";
   static constexpr bool inplace = true;
   using Number = std::optional<double>;
@@ -481,16 +521,16 @@ struct NanToNum : Composite {
 };
 RL_OP(NanToNum)
 
-#define RL_TEST(Type, function, kinds, text, expression)         \
-  struct Type : Unary<Type> {                                    \
-    static constexpr auto name = #function;                      \
-    static constexpr auto doc = #function "(x): whether " text;  \
-    static constexpr Types types = kinds;                        \
-    static constexpr Result result = Result::Bool;               \
-    static constexpr bool differentiable = false;                \
-    static constexpr bool inplace = false;                       \
-    template <class V> static auto value(V x) { expression }     \
-  };                                                             \
+#define RL_TEST(Type, function, kinds, text, expression)        \
+  struct Type : Unary<Type> {                                   \
+    static constexpr auto name = #function;                     \
+    static constexpr auto doc = #function "(x): whether " text; \
+    static constexpr Types types = kinds;                       \
+    static constexpr Result result = Result::Bool;              \
+    static constexpr bool differentiable = false;               \
+    static constexpr bool inplace = false;                      \
+    template <class V> static auto value(V x) { expression }    \
+  };                                                            \
   RL_POINTWISE(Type)
 // clang-format off
 RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.",

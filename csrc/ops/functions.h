@@ -25,6 +25,7 @@ Var dot(const Var& a, const Var& b);
 Var softmax(const Var& a, int64_t dim);
 Var log_softmax(const Var& a, int64_t dim);
 Var sum(const Var& a, const Ints& dims, bool keepdim);
+Var mean(const Var& a, const Ints& dims, bool keepdim);
 Var sum_all(const Var& a);
 Var mean_all(const Var& a);
 Var cumsum(const Var& a, int64_t dim);
@@ -62,6 +63,7 @@ Var real(const Var& a);  // a view; of a real tensor, itself
 Var imag(const Var& a);  // a view
 Var to(const Var& a, DType dtype);
 Var clone(const Var& a);
+Var copied(const Var& like, const Var& src);  // src with the shape and dtype of `like`
 Var contiguous(const Var& a);
 // Adds up the dimensions that broadcasting made, so that the result has these sizes.
 Var sum_to(const Var& a, const Ints& sizes);

@@ -113,8 +113,8 @@ Var square_root(const Var& var) { return math::sqrt(var); }
 
 // 2 (x - mean) / (n - correction); g has the reduced dimensions.
 Var var_gradient(const Var& g, const Var& x, const Dims& dim, Correction correction) {
-  double n = double(reduced_count(x.sizes(), dim)), divisor = n - correction.value_or(1);
-  Var mean = ops::sum(x, dim.value_or(Ints()), true) * Var(1 / n);
+  double divisor = double(reduced_count(x.sizes(), dim)) - correction.value_or(1);
+  Var mean = ops::mean(x, dim.value_or(Ints()), true);
   if (divisor <= 0) return g * math::where(x == mean, Var(std::nan("")), Var(HUGE_VAL));
   return g * Var(2 / divisor) * (x - mean);
 }

@@ -354,8 +354,26 @@ struct Runner<Op, R (*)(A...)> {
      ...);
     return found;
   }
+  template <size_t... I>
+  static PyObject* find_sizes(Kept& kept, const char* name, std::index_sequence<I...>) {
+    PyObject* found = nullptr;
+    ((found ? void() : void(found = sizes_value(std::get<I>(kept.args), I, name))), ...);
+    return found;
+  }
+  static PyObject* sizes_value(const KeptTensor& kept, size_t i, const char* name) {
+    std::string own = signature().params()[i].name;
+    return (own == "input" ? "self" : own) + "_sym_sizes" == name ? attribute_value(kept.sizes)
+                                                                  : nullptr;
+  }
+  template <class T>
+  static PyObject* sizes_value(const T&, size_t, const char*) {
+    return nullptr;
+  }
   static PyObject* attribute(Node* node, const char* name) {
     if (std::strncmp(name, "_saved_", 7) != 0 || !node->payload<KeptPtr>()) return nullptr;
+    if (PyObject* sizes = find_sizes(*node->payload<KeptPtr>(), name + 7,
+                                     std::index_sequence_for<A...>{}))
+      return sizes;
     return find_attribute(*node->payload<KeptPtr>(), name + 7, std::index_sequence_for<A...>{});
   }
 

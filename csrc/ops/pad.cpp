@@ -32,7 +32,8 @@ struct ConstantPad : Linear {
       int64_t before = pad[2 * k], after = pad[2 * k + 1], size = sizes[d];
       bool overflow = __builtin_add_overflow(size, before, &sizes[d]) ||
                       __builtin_add_overflow(sizes[d], after, &sizes[d]);
-      check(!overflow && sizes[d] >= 0, "The input size ", size, ", plus negative padding ",
+      bool cut_all = before < -size || after < -size;
+      check(!overflow && !cut_all && sizes[d] >= 0, "The input size ", size, ", plus negative padding ",
             before, " and ", after, " resulted in a negative output size, which is invalid. Check "
             "dimension ", d, " of your input.");
     }
@@ -69,11 +70,13 @@ enum class Mode { Reflect, Replicate, Circular };
 Var sources(int64_t n, int64_t before, int64_t after, Mode mode) {
   Var index = empty({n + before + after}, DType::I64);
   int64_t* to = index->data<int64_t>();
+  // Negative widths cut off; what is left goes round and round.
+  int64_t first = std::max<int64_t>(-before, 0), left = n - first + std::min<int64_t>(after, 0);
   for (int64_t i = -before; i < n + after; i++) {
     int64_t at = i;
     if (mode == Mode::Reflect) at = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
     if (mode == Mode::Replicate) at = std::clamp<int64_t>(i, 0, n - 1);
-    if (mode == Mode::Circular) at = i < 0 ? i + n : i >= n ? i - n : i;
+    if (mode == Mode::Circular) at = first + ((i - first) % left + left) % left;
     *to++ = at;
   }
   return index;
@@ -96,9 +99,11 @@ void check_widths(const Var& input, const Ints& pad, Mode mode) {
           "padding (", before, ", ", after, ") at dimension ", n - 1 - k, " of input ",
           input.sizes());
     int64_t total;
+    bool empty = mode == Mode::Circular &&
+                 size + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) <= 0;
     bool overflow = __builtin_add_overflow(size, before, &total) ||
                     __builtin_add_overflow(total, after, &total);
-    check(!overflow && total >= 1 && before > -size && after > -size, "input of size ", size,
+    check(!overflow && total >= 1 && !empty, "input of size ", size,
           " at dimension ", n - 1 - k, " is too small for padding (", before, ", ", after,
           "): Calculated output size: ", overflow ? -1 : total);
   }

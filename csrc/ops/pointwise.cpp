@@ -76,25 +76,11 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   return main;
 }
 
-void check_divisor(const Var& a, const Var& b) {
-  if (!is_integral(a.dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
-  GradMode off(false);
-  Var wide = ops::contiguous(ops::to(b, DType::I64));
-  const int64_t* x = wide->data<int64_t>();
-  for (int64_t i = 0; i < wide.numel(); i++)
-    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
-}
-
+// The strides of the first operand that has the full shape.
 Var allocate_result(const Var* in, int count, const Ints& sizes, DType dtype) {
-  const Tensor* model = nullptr;
-  for (int i = 0; i < count; i++) {
-    if (!(in[i].sizes() == sizes)) continue;
-    if (!model)
-      model = in[i].get();
-    else if (!(model->strides == in[i]->strides))
-      return empty(sizes, dtype);
-  }
-  return model ? empty_like(model, dtype) : empty(sizes, dtype);
+  for (int i = 0; i < count; i++)
+    if (in[i].sizes() == sizes) return empty_like(in[i].get(), dtype);
+  return empty(sizes, dtype);
 }
 
 void run_general(cpu::Kernel kernel, const double* params, DType compute, DType produced,
@@ -130,24 +116,12 @@ std::pair<const char*, const char*> extent(const Tensor* t) {
   return {first, first + (last + 1) * itemsize(t->dtype)};
 }
 
-// An input that overlaps the destination otherwise than element by element.
-bool conflicts(const Tensor* in, const Tensor* into) {
-  if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;
-  if (in->offset == into->offset && in->sizes == into->sizes && in->strides == into->strides)
-    return false;
-  auto [a, b] = extent(in);
-  auto [c, d] = extent(into);
-  if (b <= c || d <= a) return false;
-  if (is_dense(in->sizes, in->strides) && is_dense(into->sizes, into->strides))
-    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer "
-         "to a single memory location. Please clone() the tensor before performing the operation.");
-  return true;
-}
-
 // An input that is about to be overwritten is kept as a copy.
 Node* make_node(const Pointwise& op, const Var* in, const double* params,
                 const Tensor* overwritten = nullptr) {
-  Node* node = new_node(op.node, op.inputs);
+  bool number = false;
+  for (int i = 0; i < op.inputs; i++) number = number || in[i]->wrapped_number;
+  Node* node = new_node(number && op.number_node.name ? op.number_node : op.node, op.inputs);
   Kept& kept = node->payload<Kept>();
   kept.op = &op;
   for (int i = 0; i < op.params; i++) kept.params[i] = params[i];
@@ -248,7 +222,8 @@ PyObject* attribute(Node* node, const char* name) {
   if (std::strncmp(name, "_saved_", 7) != 0 || !kept.op->signature) return nullptr;
   for (int i = 0; i < kept.op->params; i++)
     if (kept.op->signature->params()[size_t(kept.op->inputs + i)].name == name + 7)
-      return PyFloat_FromDouble(kept.params[i]);
+      return kept.params[i] == std::floor(kept.params[i]) ? PyLong_FromDouble(kept.params[i])
+                                                          : PyFloat_FromDouble(kept.params[i]);
   return nullptr;
 }
 
@@ -278,7 +253,7 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) {
     safe[i] = in[i];
-    if (conflicts(in[i].get(), into)) {
+    if (overlaps_partly(in[i].get(), into)) {
       GradMode off(false);
       safe[i] = ops::clone(in[i]);
     }
@@ -299,6 +274,29 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
 }
 
 }  // namespace
+
+bool overlaps_partly(const Tensor* in, const Tensor* into) {
+  if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;
+  if (in->offset == into->offset && in->sizes == into->sizes && in->strides == into->strides)
+    return false;
+  auto [a, b] = extent(in);
+  auto [c, d] = extent(into);
+  if (b <= c || d <= a) return false;
+  if (is_dense(in->sizes, in->strides) && is_dense(into->sizes, into->strides))
+    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer "
+         "to a single memory location. Please clone() the tensor before performing the operation.");
+  return true;
+}
+
+void check_divisor(const Var* in) {
+  const Var& b = in[1];
+  if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
+  GradMode off(false);
+  Var wide = ops::contiguous(ops::to(b, DType::I64));
+  const int64_t* x = wide->data<int64_t>();
+  for (int64_t i = 0; i < wide.numel(); i++)
+    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
+}
 
 void resize_output(Tensor* out, const Ints& sizes) {
   if (out->sizes == sizes) return;
@@ -324,7 +322,7 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
   if (modes.records() && op.differentiable)
     for (int i = 0; i < op.inputs; i++) any = any || requires_grad(operands[i]);
 
-  if (op.divides) check_divisor(in[0], in[1]);
+  if (op.validate) op.validate(in);
 
   Var out;
   Flat flat;
@@ -432,9 +430,23 @@ namespace {
 
 void read_slots(const OpInfo& op, PyObject* const* slots, Var* in, double* params) {
   const Pointwise& p = *op.pointwise;
-  for (int i = 0; i < p.inputs; i++) in[i] = tensor_argument(op.signature, i, slots[i]);
-  for (int i = 0; i < p.params; i++)
-    params[i] = float_argument(op.signature, p.inputs + i, slots[p.inputs + i]);
+  bool any_tensor = false, integral = true;
+  for (int i = 0; i < p.inputs; i++) {
+    in[i] = tensor_argument(op.signature, i, slots[i]);
+    any_tensor = any_tensor || !in[i]->wrapped_number;
+    integral = integral && is_integral(in[i].dtype());
+  }
+  if (!any_tensor)
+    fail_as(PyExc_TypeError, op.name, "(): at least one of the arguments must be Tensor. Expected ",
+            op.signature.text());
+  for (int i = 0; i < p.params; i++) {
+    PyObject* slot = slots[p.inputs + i];
+    params[i] = float_argument(op.signature, p.inputs + i, slot);
+    if (integral && has(p.types, Types::Integer) && PyFloat_Check(slot))
+      fail("For integral input tensors, argument ",
+           op.signature.params()[size_t(p.inputs + i)].name,
+           " must not be a floating point number.");
+  }
 }
 
 PyObject* call(const OpInfo& op, PyObject* const* slots) {

@@ -64,7 +64,7 @@ struct Pointwise {
   Result result;
   bool differentiable;
   bool selects;  // a zero derivative means "not chosen": it stops even an infinite gradient
-  bool divides;  // a zero among integer divisors raises
+  void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
   cpu::Kernel forward[kDTypes];
   DType produced[kDTypes];  // what the forward kernel writes
@@ -78,6 +78,7 @@ struct Pointwise {
   SymbolText symbol;
   mutable const Signature* signature;  // names of the inputs and parameters; null: not public
   NodeClass node;
+  NodeClass number_node;  // used when an operand is a Python number; without a name: the same
 };
 
 // Runs the op and records it. With `into`, the result is written there (in-place or out=).
@@ -103,7 +104,6 @@ struct PointwiseDefaults {
   static constexpr Result result = Result::Same;
   static constexpr double cost = 1;
   static constexpr bool selects = false;
-  static constexpr bool divides = false;
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -340,7 +340,7 @@ Pointwise make_pointwise() {
   p.result = Op::result;
   p.cost = Op::cost;
   p.selects = Op::selects;
-  p.divides = Op::divides;
+  if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {
     add_forward<Op, float>(p);
@@ -368,6 +368,10 @@ Pointwise make_pointwise() {
     finish_pointwise(p, Op::grad_name);
   else
     finish_pointwise(p, nullptr);
+  if constexpr (requires { Op::number_grad_name; }) {
+    p.number_node = p.node;
+    p.number_node.name = Op::number_grad_name;
+  }
   return p;
 }
 
@@ -428,6 +432,13 @@ OpInfo describe_pointwise() {
       (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(),       \
                                   Op::aliases),                                         \
        true);
+
+// For integer division: raises when a divisor is zero.
+void check_divisor(const Var* in);
+
+// Whether `in` shares memory with `into` otherwise than element by element. Raises where both are
+// dense, as torch does; true asks the caller for a copy.
+bool overlaps_partly(const Tensor* in, const Tensor* into);
 
 // Resizes an out= tensor, warning when it held something.
 void resize_output(Tensor* out, const Ints& sizes);

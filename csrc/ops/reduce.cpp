@@ -197,6 +197,10 @@ Var sum(const Var& a, const Ints& dims, bool keepdim) {
 Var sum_all(const Var& a) { return call<SumAll>(a, std::nullopt); }
 Var mean_all(const Var& a) { return call<MeanAll>(a, std::nullopt); }
 
+Var mean(const Var& a, const Ints& dims, bool keepdim) {
+  return call<Mean>(a, std::optional<Ints>(dims), keepdim, std::nullopt);
+}
+
 Var sum_to(const Var& a, const Ints& sizes) {
   if (a.sizes() == sizes) return a;
   int lead = a.dim() - sizes.size();

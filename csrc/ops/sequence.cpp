@@ -91,9 +91,9 @@ struct Diff : Composite {
       return copy;
     }
     bool logical = x.dtype() == DType::Bool;
-    for (n = std::min(n, x.sizes()[d] + 1); n > 0; n--) {
-      int64_t length = std::max<int64_t>(x.sizes()[d] - 1, 0), start = x.sizes()[d] > 0 ? 1 : 0;
-      Var later = ops::narrow(x, d, start, length), earlier = ops::narrow(x, d, 0, length);
+    for (; n > 0 && x.sizes()[d] > 0; n--) {
+      int64_t length = x.sizes()[d] - 1;
+      Var later = ops::narrow(x, d, 1, length), earlier = ops::narrow(x, d, 0, length);
       x = logical ? math::call_pointwise("logical_xor", {later, earlier}) : later - earlier;
     }
     return x;

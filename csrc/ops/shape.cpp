@@ -308,8 +308,7 @@ struct MeshGrid : Composite {
     for (size_t i = 0; i < axes.size(); i++) {
       Ints shape(sizes.size(), 1);
       shape[int(i)] = sizes[int(i)];
-      Var grid = ops::expand(ops::reshape(axes[i], shape), sizes);
-      grids.push_back(swap ? ops::transpose(grid, 0, 1) : grid);
+      grids.push_back(ops::expand(ops::reshape(axes[i], shape), sizes));
     }
     if (swap) std::swap(grids[0], grids[1]);
     return grids;

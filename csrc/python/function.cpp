@@ -72,7 +72,7 @@ void apply(Node* node, Pass& pass) {
     }
     if (item != Py_None) {
       if (!is_tensor(item))
-        fail_as(PyExc_TypeError, "expected Variable or None (got ", Py_TYPE(item)->tp_name, ")");
+        fail("expected Variable or None (got ", Py_TYPE(item)->tp_name, ")");
       pass.results[edge] = Var(as_tensor(item));
     }
     edge++;

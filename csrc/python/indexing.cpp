@@ -97,6 +97,8 @@ class Reader {
       take_tensor(as_tensor(item));
     } else if (PyIndex_Check(item)) {
       select(item);
+    } else if (PyUnicode_Check(item)) {
+      fail_as(PyExc_TypeError, "new(): invalid data type 'str'");
     } else {
       fail_as(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or "
                                 "byte Variables are valid indices (got ", Py_TYPE(item)->tp_name,
@@ -160,7 +162,7 @@ class Reader {
       for (int i = 0; i < t->dim(); i++) put(ops::contiguous(ops::select(places, 1, i)));
       return;
     }
-    if (!is_integral(t->dtype))
+    if (t->dtype != DType::I64 && t->dtype != DType::I32)
       fail_as(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors, "
                                 "got ", name(t->dtype));
     GradMode off(false);
@@ -198,6 +200,9 @@ Var as_value(PyObject* o, DType dtype) {
       fail("value cannot be converted to type ", name(dtype), " without losing its imaginary part");
     return v;
   }
+  if (!PySequence_Check(o) || PyUnicode_Check(o))
+    fail_as(PyExc_TypeError, "can't assign a ", Py_TYPE(o)->tp_name, " to a torch.",
+            info(dtype).tensor_name, "Tensor");
   return tensor_from_python(o, std::nullopt);
 }
 
@@ -225,12 +230,16 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     if (!value) fail_as(PyExc_TypeError, "Tensor does not support deleting items");
     Tensor* t = as_tensor(self);
     Var source = as_value(value, t->dtype);
-    check_inplace(t, "setitem");
     Selection s = Reader(t, key).finish();
     if (!s.advanced) {
+      if (!s.moved) s.view = ops::alias_view(s.view);
       ops::copy_(s.view, fit_value(source, s.view.dim()));
       return 0;
     }
+    if (is_tensor(value) && source.dtype() != t->dtype)
+      fail("Index put requires the source and destination dtypes match, got ",
+           info(t->dtype).tensor_name, " for the destination and ",
+           info(source.dtype()).tensor_name, " for the source.");
     ops::index_put_(s.view, s.indices, source);
     return 0;
   });

@@ -141,6 +141,7 @@ Var share_buffer(PyObject* o) {
 
 // ---- nested sequences
 
+// (A uint8 takes negative numbers down to -255, wrapped, as torch does.)
 // What the elements of some Python data need: bool, int, float or complex.
 enum class Rank { None = -1, Bool, Int, Float, Complex };
 
@@ -189,10 +190,12 @@ class Nested {
       PyObject* first = PySequence_GetItem(o, 0);
       if (!first) throw PythonError{};
       Py_DECREF(first);  // the sequence keeps it
-      if (first == o) break;
+      if (first == o)
+        fail_as(PyExc_ValueError, "too many dimensions: the sequence contains itself");
       o = first;
     }
-    if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && sizes.size() > 0) add_array_shape(o);
+    if (PyObject_CheckBuffer(o) && !is_tensor(o) && !PyBytes_Check(o) && sizes.size() > 0)
+      add_array_shape(o);
   }
   void add_array_shape(PyObject* o) {
     Py_buffer b;
@@ -266,7 +269,8 @@ int64_t to_int64(PyObject* o) {
   int overflow;
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
-  if (overflow) fail("Overflow when unpacking long long: the integer does not fit int64");
+  if (overflow)
+    fail_as(PyExc_ValueError, "Overflow when unpacking long long: the integer does not fit int64");
   if (v == -1 && PyErr_Occurred()) throw PythonError{};
   return v;
 }
@@ -285,7 +289,7 @@ c128 to_complex(PyObject* o) {
 
 void check_range(const Var& wide, DType d) {
   if (!is_integral(d) || d == DType::I64 || d == DType::Bool) return;
-  int64_t low = d == DType::U8 ? 0 : -(int64_t(1) << (8 * itemsize(d) - 1));
+  int64_t low = d == DType::U8 ? -255 : -(int64_t(1) << (8 * itemsize(d) - 1));
   int64_t high = d == DType::U8 ? 255 : (int64_t(1) << (8 * itemsize(d) - 1)) - 1;
   const int64_t* x = wide->data<int64_t>();
   for (int64_t i = 0; i < wide.numel(); i++)
@@ -334,6 +338,7 @@ Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
     return dtype && *dtype != t.dtype() ? ops::to(t, *dtype) : ops::clone(t);
   }
   if (PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data)) {
+    if (PyLong_Check(data) && !PyBool_Check(data)) to_int64(data);  // raises on overflow
     Var v = wrap_number(data);
     DType natural = is_integral(v.dtype())  ? v.dtype()
                     : is_complex(v.dtype()) ? complex_of(default_dtype())

@@ -95,17 +95,9 @@ RL_BINARY(shift_left, "bitwise_left_shift")
 RL_BINARY(shift_right, "bitwise_right_shift")
 #undef RL_BINARY
 
-bool is_bool_tensor(PyObject* o) { return is_tensor(o) && as_tensor(o)->dtype == DType::Bool; }
-
 PyObject* subtract(PyObject* a, PyObject* b) {
   static const Pointwise& sub = find_pointwise("sub");
   static const Pointwise& rsub = find_pointwise("rsub");
-  if (is_bool_tensor(a) || is_bool_tensor(b)) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "Subtraction, the `-` operator, with a bool tensor is not supported. If you "
-                    "are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
-    return nullptr;
-  }
   return is_tensor(a) ? binary(sub, a, b) : binary(rsub, b, a);
 }
 PyObject* inplace_subtract(PyObject* a, PyObject* b) {
@@ -137,8 +129,7 @@ PyObject* power(PyObject* a, PyObject* b, PyObject*) {
   return binary(op, a, b);
 }
 PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
-  static const Pointwise& op = find_pointwise("pow");
-  return inplace(op, a, b);
+  return PyObject_CallMethod(a, "pow_", "O", b);
 }
 
 #define RL_UNARY(slot, name)                                                       \
@@ -150,9 +141,16 @@ PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
     });                                                                            \
   }
 RL_UNARY(absolute, "abs")
-RL_UNARY(invert, "bitwise_not")
 #undef RL_UNARY
 PyObject* positive(PyObject* a) { return new_reference(a); }
+PyObject* invert(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    if (!is_integral(as_tensor(a)->dtype))
+      fail_as(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type "
+                               "tensors, got ", name(as_tensor(a)->dtype));
+    return finish(a, a, math::call_pointwise("bitwise_not", {Var(as_tensor(a))}));
+  });
+}
 PyObject* negative(PyObject* a) {
   return guarded([&]() -> PyObject* { return finish(a, a, ops::neg(Var(as_tensor(a)))); });
 }
@@ -166,7 +164,7 @@ PyObject* matrix_multiply(PyObject* a, PyObject* b) {
 
 const Tensor* single(PyObject* a, const char* what) {
   const Tensor* t = as_tensor(a);
-  if (requires_grad(t) &&
+  if (records(t) &&
       PyErr_WarnEx(PyExc_UserWarning,
                    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
                    "behavior.\nConsider using tensor.detach() first.", 1) < 0)

@@ -39,6 +39,9 @@ PyObject* grad_fn(Tensor* t) {
 PyObject* get_requires_grad(Tensor* t) { return PyBool_FromLong(requires_grad(t)); }
 void set_requires_grad_value(Tensor* t, PyObject* value) {
   if (!value || !PyBool_Check(value)) fail("requires_grad must be a bool");
+  check(!grad_fn_of(t), "you can only change requires_grad flags of leaf variables.",
+        value == Py_False ? " If you want to use a computed variable in a subgraph that doesn't "
+                            "require differentiation use var_no_grad = var.detach()." : "");
   PyObject* done = PyObject_CallMethod(reinterpret_cast<PyObject*>(t), "requires_grad_", "O", value);
   if (!done) throw PythonError{};
   Py_DECREF(done);

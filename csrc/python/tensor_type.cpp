@@ -94,6 +94,12 @@ Py_ssize_t tensor_length(PyObject* o) {
 }
 
 int tensor_contains(PyObject* o, PyObject* value) {
+  if (!is_tensor(value) && !PyNumber_Check(value)) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.",
+                 Py_TYPE(value));
+    return -1;
+  }
   PyObject* equal = PyObject_RichCompare(o, value, Py_EQ);
   if (!equal) return -1;
   PyObject* any = is_tensor(equal) ? PyObject_CallMethod(equal, "any", nullptr)

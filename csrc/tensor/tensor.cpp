@@ -233,8 +233,8 @@ Ints wrap_dims(const Ints& dims, int ndim, const char* op) {
   for (int i = 0; i < dims.size(); i++) {
     wrapped[i] = wrap_dim(dims[i], ndim, op);
     for (int j = 0; j < i; j++)
-      check(wrapped[j] != wrapped[i], op, ": duplicate dims are not allowed: dim ", wrapped[i],
-            " appears multiple times, is repeated, in the list of dims ", dims);
+      check(wrapped[j] != wrapped[i], op, ": dim ", wrapped[i], " appears multiple times in the list of dims ",
+            dims, ": duplicate dims are not allowed, none may be repeated");
   }
   return wrapped;
 }
