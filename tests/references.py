@@ -1,6 +1,10 @@
 """NumPy's answer for the operations of `samples`: written from the definition, not for speed."""
 
 import numpy as np
+import reference_joins
+import reference_layers
+import reference_reductions
+from reference_joins import as_strided
 
 import rushlight as torch
 from support import values
@@ -19,57 +23,6 @@ def reference(name, *args, **kwargs):
     """The expected result as an array or a tuple of arrays; floats in float64."""
     args = [to_arrays(a) for a in args]
     return REFERENCES[name](*args, **{k: to_arrays(v) for k, v in kwargs.items()})
-
-
-def axes(dim):
-    return tuple(dim) if isinstance(dim, list) else dim
-
-
-def reduction(f):
-    return lambda a, dim=None, keepdim=False: f(a, axis=axes(dim), keepdims=keepdim)
-
-
-def spread(root):
-    def f(a, dim=None, keepdim=False):
-        with np.errstate(all="ignore"):
-            a = a if a.size else a.astype(float)
-            v = np.var(a, axis=axes(dim), ddof=1, keepdims=keepdim)
-        return np.sqrt(v) if root else v
-
-    return f
-
-
-def extreme(pick, arg, pair):
-    def f(a, dim=None, keepdim=False):
-        if isinstance(dim, np.ndarray):
-            return pair(a, dim)
-        if dim is None:
-            return pick(a)
-        picked = pick(a, axis=dim, keepdims=keepdim)
-        return picked, arg(a, axis=dim, keepdims=keepdim)
-
-    return f
-
-
-def norm(a, p=2, dim=None, keepdim=False):
-    a = np.abs(a)
-    if np.isinf(p):
-        return a.max(axis=dim, keepdims=keepdim)
-    return (a**p).sum(axis=dim, keepdims=keepdim) ** (1 / p)
-
-
-def logsumexp(a, dim):
-    a = np.asarray(a, np.float64)
-    if a.size == 0:
-        return np.log(np.exp(a).sum(axis=dim))
-    top = a.max(axis=dim, keepdims=True)
-    return np.log(np.exp(a - top).sum(axis=dim)) + top.squeeze(dim if a.ndim else None)
-
-
-def log_softmax(a, dim):
-    if a.ndim == 0:
-        return np.zeros(())
-    return a - np.expand_dims(logsumexp(a, dim), dim)
 
 
 def scatter(a, dim, index, src, add=False):
@@ -115,20 +68,6 @@ def index_add(a, dim, index, source):
     return np.moveaxis(out, 0, dim)
 
 
-def sort(a, dim=-1, descending=False, stable=True):
-    if a.ndim == 0:
-        return a, np.zeros((), np.int64)
-    key = a.astype(np.int64) if a.dtype == bool else a
-    order = np.argsort(-key if descending else key, axis=dim, kind="stable")
-    return np.take_along_axis(a, order, dim), order
-
-
-def topk(a, k, dim=-1, largest=True):
-    ordered, order = sort(a, dim, largest)
-    first = np.arange(k)
-    return np.take(ordered, first, dim), np.take(order, first, dim)
-
-
 def pad(a, widths, value=0):
     pairs = [(0, 0)] * (a.ndim - len(widths) // 2)
     pairs += [tuple(widths[i : i + 2]) for i in range(len(widths) - 2, -1, -2)]
@@ -138,51 +77,6 @@ def pad(a, widths, value=0):
     )
     grow = [(max(0, lo), max(0, hi)) for lo, hi in pairs]
     return np.pad(a[cut], grow, constant_values=value)
-
-
-def reduce_loss(losses, reduction):
-    return {"none": lambda: losses, "sum": losses.sum, "mean": losses.mean}[reduction]()
-
-
-def mse_loss(a, b, reduction="mean"):
-    return reduce_loss((a - b) ** 2, reduction)
-
-
-def nll_loss(a, target, weight=None, reduction="mean"):
-    if a.ndim == 1:
-        a, target, single = a[None], target[None], True
-    else:
-        single = False
-    weight = np.ones(a.shape[1]) if weight is None else weight
-    kept = target != -100
-    safe = np.where(kept, target, 0)
-    picked = np.take_along_axis(a, np.expand_dims(safe, 1), 1).squeeze(1)
-    factor = weight[safe] * kept
-    losses = -picked * factor
-    if reduction == "mean":
-        return losses.sum() / factor.sum()
-    losses = losses[0] if single and reduction == "none" else losses
-    return reduce_loss(losses, reduction)
-
-
-def cross_entropy(a, target, **kwargs):
-    return nll_loss(log_softmax(a, 0 if a.ndim == 1 else 1), target, **kwargs)
-
-
-def layer_norm(a, shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(shape), 0))
-    centred = a - a.mean(axis=dims, keepdims=True)
-    out = centred / np.sqrt((centred**2).mean(axis=dims, keepdims=True) + eps)
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
-
-
-def linear(a, weight, bias=None):
-    return a @ weight.T + (0 if bias is None else bias)
-
-
-def addmm(a, x, y, beta=1, alpha=1):
-    return np.broadcast_to((beta * a if beta else 0 * a) + alpha * (x @ y), (x @ y).shape)
 
 
 def sizes(args):
@@ -225,14 +119,6 @@ def unfold(a, dim, size, step):
     return np.take(view, np.arange(0, view.shape[dim], step), dim)
 
 
-def as_strided(a, size, stride, offset=0):
-    flat = a.reshape(-1)
-    places = [
-        offset + sum(i * s for i, s in zip(p, stride, strict=True)) for p in np.ndindex(*size)
-    ]
-    return flat[np.array(places, np.int64)].reshape(size)
-
-
 def narrow(a, dim, start, length):
     return np.take(a, np.arange(length) + start % a.shape[dim], dim)
 
@@ -243,33 +129,6 @@ def repeat(a, *counts):
 
 
 REFERENCES = {
-    "sum": reduction(np.sum),
-    "mean": reduction(lambda a, **k: np.mean(a, **k) if a.size else np.nan * np.sum(a, **k)),
-    "prod": reduction(np.prod),
-    "amax": reduction(np.max),
-    "amin": reduction(np.min),
-    "any": reduction(np.any),
-    "all": reduction(np.all),
-    "var": spread(root=False),
-    "std": spread(root=True),
-    "max": extreme(np.max, np.argmax, np.maximum),
-    "min": extreme(np.min, np.argmin, np.minimum),
-    "argmax": reduction(np.argmax),
-    "argmin": reduction(np.argmin),
-    "norm": norm,
-    "logsumexp": logsumexp,
-    "softmax": lambda a, dim: np.exp(log_softmax(a, dim)),
-    "log_softmax": log_softmax,
-    "cumsum": lambda a, dim: np.cumsum(a, dim) if a.ndim else a,
-    "mm": np.matmul,
-    "bmm": np.matmul,
-    "matmul": np.matmul,
-    "addmm": addmm,
-    "mv": np.matmul,
-    "dot": np.dot,
-    "outer": np.outer,
-    "einsum": np.einsum,
-    "nn.functional.linear": linear,
     "cat": lambda parts, dim=0: np.concatenate(parts, dim),
     "stack": lambda parts, dim=0: np.stack(parts, dim),
     "gather": gather,
@@ -280,21 +139,16 @@ REFERENCES = {
     "index_add": index_add,
     "masked_fill": lambda a, mask, value: np.where(mask, np.asarray(value, a.dtype), a),
     "where": np.where,
-    "sort": sort,
-    "topk": topk,
     "flip": np.flip,
     "roll": np.roll,
     "tril": np.tril,
     "triu": np.triu,
     "Tensor.repeat": repeat,
     "nn.functional.pad": pad,
+    "constant_pad_nd": pad,
     "clone": lambda a: a,
     "Tensor.contiguous": lambda a: a,
-    "nn.functional.mse_loss": mse_loss,
-    "nn.functional.cross_entropy": cross_entropy,
-    "nn.functional.nll_loss": nll_loss,
     "nn.functional.embedding": lambda index, weight: weight[index],
-    "nn.functional.layer_norm": layer_norm,
     "Tensor.view": lambda a, *shape: a.reshape(sizes(shape)),
     "reshape": lambda a, shape: a.reshape(shape),
     "permute": np.transpose,
@@ -314,4 +168,7 @@ REFERENCES = {
     "movedim": np.moveaxis,
     "flatten": flatten,
     "Tensor.__getitem__": lambda a, index: a[index],
+    **reference_reductions.REFERENCES,
+    **reference_joins.REFERENCES,
+    **reference_layers.REFERENCES,
 }

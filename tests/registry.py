@@ -10,7 +10,9 @@ ENTRIES = [e for e in _C._registry() if not e["name"].startswith("_")]
 
 
 def path(entry):
-    """`sin`, `nn.functional.pad`: where users find the op."""
+    """`sin`, `nn.functional.pad`, `Tensor.view`: where users find the op."""
+    if "method" in entry["forms"] and "function" not in entry["forms"]:
+        return f"Tensor.{entry['name']}"
     return f"{entry['namespace']}.{entry['name']}" if entry["namespace"] else entry["name"]
 
 
@@ -30,6 +32,11 @@ def parameters(entry):
 
 def is_pointwise(entry):
     return entry["family"] == "pointwise" and "function" in entry["forms"]
+
+
+def is_structural(entry):
+    """Users can call it, and nothing but samples says what its arguments may be."""
+    return bool(entry["forms"]) and entry["family"] not in ("pointwise", "creation", "random")
 
 
 RANGES = {
@@ -66,7 +73,9 @@ def pointwise_call(entry, shapes, dtype, seed):
     args, kwargs = [], {}
     shapes = iter(shapes)
     for kind, name, has_default in parameters(entry):
-        if kind in ("Tensor", "Tensor|Number"):
+        if name == "condition":
+            args.append(torch.tensor(random.random(next(shapes)) > 0.5))
+        elif kind in ("Tensor", "Tensor|Number"):
             # A phase of its own keeps the arguments of one call apart.
             args.append(draw(entry, next(shapes), dtype, random, 0.37 + 0.2 * len(args)))
         elif not has_default:

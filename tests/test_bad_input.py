@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
-import rushlight.nn.functional as F
 
 import rushlight as torch
+import rushlight.nn.functional as F
 from support import leaf
 
 HUGE = 10**18

@@ -1,10 +1,10 @@
 """Custom autograd.Function: both styles, the context, what is checked and what is passed."""
 
 import pytest
-from rushlight.autograd.function import once_differentiable
 
 import rushlight as torch
 from rushlight.autograd import Function
+from rushlight.autograd.function import once_differentiable
 from support import check, leaf, randleaf
 
 

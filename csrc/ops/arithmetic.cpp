@@ -338,13 +338,12 @@ struct Pow : Binary<Pow> {
   static constexpr auto grad_name = "PowBackward1";
   static constexpr auto number_grad_name = "PowBackward2";
   static constexpr auto doc = "pow(a, b): a to the power of b.";
-  static constexpr Types types = Types::All;
+  static constexpr Types types = Types::Numeric;
   static constexpr auto domain = "positive";
   static constexpr double cost = 10;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B | Save::Out};
   template <class V> static V value(V a, V b) {
-    if constexpr (std::is_same_v<V, bool>) return a || !b;
-    else if constexpr (std::is_integral_v<V>) return integer_power(a, b);
+    if constexpr (std::is_integral_v<V>) return integer_power(a, b);
     else return pow(a, b);
   }
   template <class V> static V partial0(V a, V b, V) {
@@ -592,6 +591,9 @@ Var div(const Var& a, const Var& b) { return apply<Div>(a, b); }
 Var neg(const Var& a) { return apply<Neg>(a); }
 
 Var pow_number(const Var& a, const Var& exponent) {
+  // True ** True: the one power of bools that torch has.
+  if (a.dtype() == DType::Bool && exponent.dtype() == DType::Bool)
+    return *exponent->data<bool>() ? clone(a) : full(a.sizes(), 1, DType::Bool);
   bool real = is_floating(a.dtype());
   if (!real || is_complex(exponent.dtype())) {
     if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->data<int64_t>() < 0)

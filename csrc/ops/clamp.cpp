@@ -38,6 +38,7 @@ RL_POINTWISE(ClampMaxKernel)
 
 struct ClampKernel : Hidden<ClampKernel, 3> {
   static constexpr auto name = "clamp";
+  static constexpr auto signature = "_clamp(Tensor input, Tensor min, Tensor max)";
   static constexpr auto doc = "clamp(x, min, max): x, but at least min and at most max.";
   static constexpr Types types = Types::Real;
   static constexpr bool selects = true;

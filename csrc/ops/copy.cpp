@@ -106,17 +106,42 @@ struct Fill : Linear {
     cpu::convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
     fill_bits(into, bits);
   }
-  static void into(Tensor* self, bool, const Var& input, const Var& value) {
-    check_inplace(self, "fill_");
-    Var history;
-    if (modes.records() && (requires_grad(self) || requires_grad(value.get())))
-      history = call<Fill>(input, value);
-    prepare_write(self, "fill_");
-    fill_with(self, value);
-    if (history && history->grad_fn) rebase_history(self, {history->grad_fn, 0});
-  }
+  static void into(Tensor* self, bool, const Var& input, const Var& value);
 };
 RL_OP(Fill)
+
+// The histories of the in-place forms, under torch's names for them.
+#define RL_FILLED(Type, label)                                                              \
+  struct Type : Linear {                                                                    \
+    static constexpr auto signature = "_filled(Tensor input, Tensor|Number value)";         \
+    static constexpr auto grad_name = label;                                                \
+    static Var forward(const Var& input, const Var&) { return alias(input.get()); }         \
+    static void vjp(Back& b, const In& input, const In& value) {                            \
+      Fill::vjp(b, input, value);                                                           \
+    }                                                                                       \
+  };
+RL_FILLED(FilledNumber, "FillBackward2")
+RL_FILLED(FilledTensor, "FillBackward3")
+RL_FILLED(Zeroed, "ZeroBackward0")
+#undef RL_FILLED
+
+template <class History>
+void fill_in_place(Tensor* self, const Var& value, const char* name) {
+  check_inplace(self, name);
+  Var history;
+  if (modes.records() && (requires_grad(self) || requires_grad(value.get())))
+    history = call<History>(Var(self), value);
+  prepare_write(self, name);
+  Fill::fill_with(self, value);
+  if (history && history->grad_fn) rebase_history(self, {history->grad_fn, 0});
+}
+
+void Fill::into(Tensor* self, bool, const Var&, const Var& value) {
+  if (value->wrapped_number)
+    fill_in_place<FilledNumber>(self, value, "fill_");
+  else
+    fill_in_place<FilledTensor>(self, value, "fill_");
+}
 
 struct Zero : Composite {
   static constexpr auto signature = "zero_(Tensor input)";
@@ -124,7 +149,7 @@ struct Zero : Composite {
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input) {
-    Fill::into(input.get(), true, input, Var(0));
+    fill_in_place<Zeroed>(input.get(), Var(0), "zero_");
     return input;
   }
 };

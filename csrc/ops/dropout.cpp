@@ -8,23 +8,23 @@ namespace rl {
 namespace {
 
 // x where the mask is true, scaled; zero elsewhere. The mask takes a byte per element.
-#define RL_APPLY(Type, name)                                                                      \
-  struct Type : Linear {                                                                          \
-    static constexpr auto signature = "_dropout(Tensor input, Tensor mask, float scale)";         \
-    static constexpr auto grad_name = name;                                                       \
-    static constexpr auto saves = "mask";                                                         \
-    static Var forward(const Var& input, const Var& mask, double scale) {                         \
-      Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype());                    \
-      run(x.get(), mask.get(), y.get(), scale);                                                   \
-      return y;                                                                                   \
-    }                                                                                             \
-    static void vjp(Back& b, const In&, const In& mask, double scale) {                           \
-      b[0] = call<Type>(b.g(), *mask, scale);                                                     \
-    }                                                                                             \
-    static void run(const Tensor* x, const Tensor* mask, Tensor* y, double scale) {               \
-      Unlocked unlocked(double(y->numel), {x, mask, y});                                          \
-      cpu::masked_scale(y->dtype, x->data(), mask->data<bool>(), y->data(), y->numel, scale);     \
-    }                                                                                             \
+#define RL_APPLY(Type, name)                                                                  \
+  struct Type : Linear {                                                                      \
+    static constexpr auto signature = "_dropout(Tensor input, Tensor mask, float scale)";     \
+    static constexpr auto grad_name = name;                                                   \
+    static constexpr auto saves = "mask";                                                     \
+    static Var forward(const Var& input, const Var& mask, double scale) {                     \
+      Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype());                \
+      run(x.get(), mask.get(), y.get(), scale);                                               \
+      return y;                                                                               \
+    }                                                                                         \
+    static void vjp(Back& b, const In&, const In& mask, double scale) {                       \
+      b[0] = call<Type>(b.g(), *mask, scale);                                                 \
+    }                                                                                         \
+    static void run(const Tensor* x, const Tensor* mask, Tensor* y, double scale) {           \
+      Unlocked unlocked(double(y->numel), {x, mask, y});                                      \
+      cpu::masked_scale(y->dtype, x->data(), mask->data<bool>(), y->data(), y->numel, scale); \
+    }                                                                                         \
   };
 RL_APPLY(Apply, "MulBackward0")
 RL_APPLY(NativeApply, "NativeDropoutBackward0")
@@ -36,8 +36,10 @@ void check_probability(double p, PyObject* error) {
 
 void check_dropout(const Var& input, double p) {
   check_probability(p, PyExc_RuntimeError);
-  check(is_differentiable(input.dtype()), "dropout: result type Float can't be cast to the desired "
-                                          "output type ", info(input.dtype()).tensor_name);
+  check(is_differentiable(input.dtype()),
+        "dropout: result type Float can't be cast to the desired "
+        "output type ",
+        info(input.dtype()).tensor_name);
 }
 
 double scale_of(double p) { return p == 1 ? 0 : 1 / (1 - p); }
@@ -54,8 +56,7 @@ Var dropout(const Var& input, double p, bool train, bool inplace, Generator* gen
   Var mask = draw_mask(input.sizes(), p, generator);
   if (!inplace) return call<Apply>(input, mask, scale_of(p));
   auto write = [&] {
-    if (input->contiguous)
-      return Apply::run(input.get(), mask.get(), input.get(), scale_of(p));
+    if (input->contiguous) return Apply::run(input.get(), mask.get(), input.get(), scale_of(p));
     ops::copy_data(input.get(), Apply::forward(input, mask, scale_of(p)).get());
   };
   write_inplace<Apply>(input.get(), "dropout_", write, input, mask, scale_of(p));
@@ -90,8 +91,8 @@ struct NativeDropout : Composite {
                                     Generator* generator) {
     check_dropout(input, p);
     bool on = train.value_or(true);
-    Var mask = on ? draw_mask(input.sizes(), p, generator)
-                  : ops::full(input.sizes(), 1, DType::Bool);
+    Var mask =
+        on ? draw_mask(input.sizes(), p, generator) : ops::full(input.sizes(), 1, DType::Bool);
     return {call<NativeApply>(input, mask, on ? scale_of(p) : 1.0), mask};
   }
 };
@@ -145,33 +146,33 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
   return as_asked(input, inplace, name, [&](const Var& x) { return x * scale + shift; });
 }
 
-#define RL_DROPOUT(Type, word, text, expression)                                                  \
-  struct Type : Composite {                                                                       \
-    static constexpr auto signature =                                                             \
-        word "(Tensor input, float p, bool train, *, Generator? generator=None)";                 \
-    static constexpr auto doc = word "(x, p, train): " text;                                      \
-    static constexpr auto family = "random";                                                      \
-    static constexpr bool method = false;                                                         \
-    static constexpr bool out = false;                                                            \
-    static constexpr bool inplace = false;                                                        \
-    static Var forward(const Var& input, double p, bool train, Generator* generator) {            \
-      constexpr bool in = false;                                                                  \
-      return expression;                                                                          \
-    }                                                                                             \
-  };                                                                                              \
-  RL_OP(Type)                                                                                     \
-  struct Type##_ : Composite {                                                                    \
-    static constexpr auto signature =                                                             \
-        word "_(Tensor input, float p, bool train, *, Generator? generator=None)";                \
-    static constexpr auto doc = word "_(x, p, train): the same in place.";                        \
-    static constexpr auto family = "random";                                                      \
-    static constexpr bool method = false;                                                         \
-    static constexpr bool out = false;                                                            \
-    static Var forward(const Var& input, double p, bool train, Generator* generator) {            \
-      constexpr bool in = true;                                                                   \
-      return expression;                                                                          \
-    }                                                                                             \
-  };                                                                                              \
+#define RL_DROPOUT(Type, word, text, expression)                                       \
+  struct Type : Composite {                                                            \
+    static constexpr auto signature =                                                  \
+        word "(Tensor input, float p, bool train, *, Generator? generator=None)";      \
+    static constexpr auto doc = word "(x, p, train): " text;                           \
+    static constexpr auto family = "random";                                           \
+    static constexpr bool method = false;                                              \
+    static constexpr bool out = false;                                                 \
+    static constexpr bool inplace = false;                                             \
+    static Var forward(const Var& input, double p, bool train, Generator* generator) { \
+      constexpr bool in = false;                                                       \
+      return expression;                                                               \
+    }                                                                                  \
+  };                                                                                   \
+  RL_OP(Type)                                                                          \
+  struct Type##_ : Composite {                                                         \
+    static constexpr auto signature =                                                  \
+        word "_(Tensor input, float p, bool train, *, Generator? generator=None)";     \
+    static constexpr auto doc = word "_(x, p, train): the same in place.";             \
+    static constexpr auto family = "random";                                           \
+    static constexpr bool method = false;                                              \
+    static constexpr bool out = false;                                                 \
+    static Var forward(const Var& input, double p, bool train, Generator* generator) { \
+      constexpr bool in = true;                                                        \
+      return expression;                                                               \
+    }                                                                                  \
+  };                                                                                   \
   RL_OP(Type##_)
 RL_DROPOUT(PlainDropout, "dropout", "elements zero with probability p.",
            dropout(input, p, train, in, generator))
@@ -182,22 +183,22 @@ RL_DROPOUT(AlphaDropout, "alpha_dropout", "dropout that keeps mean and variance 
 RL_DROPOUT(FeatureAlphaDropout, "feature_alpha_dropout", "alpha_dropout of whole channels.",
            alpha_dropout(input, p, train, true, in, generator))
 
-#define RL_LAYER(Type, word, default_training, text)                                             \
-  struct Type : Composite {                                                                      \
-    static constexpr auto signature =                                                            \
-        word "(Tensor input, float p=0.5, bool training=" default_training                       \
-             ", bool inplace=False, *, Generator? generator=None)";                              \
-    static constexpr auto doc = word "(x, p, training): " text;                                  \
-    static constexpr auto module = "nn.functional";                                              \
-    static constexpr auto family = "random";                                                     \
-    static constexpr bool out = false;                                                           \
-    static Var forward(const Var& input, double p, bool training, bool inplace,                  \
-                       Generator* generator) {                                                   \
-      check_probability(p, PyExc_ValueError);                                                    \
-      return run(input, p, training, inplace, generator);                                        \
-    }                                                                                            \
+#define RL_LAYER(Type, word, default_training, text)                                               \
+  struct Type : Composite {                                                                        \
+    static constexpr auto signature =                                                              \
+        word "(Tensor input, float p=0.5, bool training=" default_training                         \
+             ", bool inplace=False, *, Generator? generator=None)";                                \
+    static constexpr auto doc = word "(x, p, training): " text;                                    \
+    static constexpr auto module = "nn.functional";                                                \
+    static constexpr auto family = "random";                                                       \
+    static constexpr bool out = false;                                                             \
+    static Var forward(const Var& input, double p, bool training, bool inplace,                    \
+                       Generator* generator) {                                                     \
+      check_probability(p, PyExc_ValueError);                                                      \
+      return run(input, p, training, inplace, generator);                                          \
+    }                                                                                              \
     static Var run(const Var& input, double p, bool training, bool inplace, Generator* generator); \
-  };                                                                                             \
+  };                                                                                               \
   RL_OP(Type)
 RL_LAYER(LayerAlpha, "alpha_dropout", "False", "dropout that keeps mean and variance after SELU.")
 RL_LAYER(LayerFeatureAlpha, "feature_alpha_dropout", "False", "alpha_dropout of whole channels.")
@@ -225,16 +226,23 @@ void warn(const std::string& text) {
 }
 
 std::string other_rank(const char* op, int dim, const char* spatial, const char* ranks) {
-  return concat(op, ": Received a ", dim, "-D input to ", op, ", which is deprecated and will "
+  return concat(op, ": Received a ", dim, "-D input to ", op,
+                ", which is deprecated and will "
                 "result in an error in a future release. To retain the behavior and silence this "
-                "warning, please use dropout instead. Note that ", op, " exists to provide "
-                "channel-wise dropout on inputs with ", spatial, " spatial dimensions, a channel "
-                "dimension, and an optional batch dimension (i.e. ", ranks, " inputs).");
+                "warning, please use dropout instead. Note that ",
+                op,
+                " exists to provide "
+                "channel-wise dropout on inputs with ",
+                spatial,
+                " spatial dimensions, a channel "
+                "dimension, and an optional batch dimension (i.e. ",
+                ranks, " inputs).");
 }
 
 Var Layer1d::run(const Var& input, double p, bool training, bool inplace, Generator* generator) {
   check(input.dim() == 2 || input.dim() == 3, "dropout1d: Expected 2D or 3D input, but received a ",
-        input.dim(), "D input. Note that dropout1d exists to provide channel-wise dropout on inputs "
+        input.dim(),
+        "D input. Note that dropout1d exists to provide channel-wise dropout on inputs "
         "with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D "
         "or 3D inputs).");
   return input.dim() == 3 ? feature_dropout(input, p, training, inplace, generator)
@@ -243,13 +251,13 @@ Var Layer1d::run(const Var& input, double p, bool training, bool inplace, Genera
 
 Var Layer2d::run(const Var& input, double p, bool training, bool inplace, Generator* generator) {
   if (input.dim() == 3)
-    warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
-         "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
-         "dim. This behavior will change in a future release to interpret the input as one without "
-         "a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout "
-         "behavior, please switch to using dropout1d instead.");
-  else if (input.dim() != 4)
-    warn(other_rank("dropout2d", input.dim(), "2", "3D or 4D"));
+    warn(
+        "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+        "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
+        "dim. This behavior will change in a future release to interpret the input as one without "
+        "a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout "
+        "behavior, please switch to using dropout1d instead.");
+  else if (input.dim() != 4) warn(other_rank("dropout2d", input.dim(), "2", "3D or 4D"));
   return feature_dropout(input, p, training, inplace, generator);
 }
 

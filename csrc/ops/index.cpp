@@ -12,9 +12,18 @@ namespace rl {
 namespace {
 
 // What C++ calls each element type, as torch's messages do.
-const char* const kNativeNames[kDTypes] = {"bool", "uint8_t", "int8_t", "int16_t", "int", "int64_t",
-                                           "c10::Half", "c10::BFloat16", "float", "double",
-                                           "c10::complex<float>", "c10::complex<double>"};
+const char* const kNativeNames[kDTypes] = {"bool",
+                                           "uint8_t",
+                                           "int8_t",
+                                           "int16_t",
+                                           "int",
+                                           "int64_t",
+                                           "c10::Half",
+                                           "c10::BFloat16",
+                                           "float",
+                                           "double",
+                                           "c10::complex<float>",
+                                           "c10::complex<double>"};
 
 bool overflows(double value, DType to) {
   switch (to) {
@@ -39,13 +48,14 @@ void check_index_type(const Var& index, const char* op, const char* expected) {
 }
 
 Var scalar_of(const Var& value, DType dtype) {
-  GradMode off(false);
-  Var number = alias(value.get());
-  c128 z = *ops::to(number, DType::C128)->data<c128>();
+  c128 z;
+  cpu::convert(DType::C128, &z, 16, value.dtype(), value->data(), 16, 1);
   if ((z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
       overflows(z.imag(), dtype))
     fail("value cannot be converted to type ", kNativeNames[int(dtype)], " without overflow");
-  return ops::to(number, dtype);
+  Var number = empty({}, dtype);
+  cpu::convert(dtype, number->data(), 16, value.dtype(), value->data(), 16, 1);
+  return number;
 }
 
 Var row_major_copy(const Var& v) {
@@ -58,12 +68,12 @@ namespace {
 
 // The dimensions that index tensors address, as one.
 struct Addressed {
-  Ints shape;      // the index tensors, broadcast together
-  Vars indices;    // contiguous, of that shape
-  Ints dims;       // the dimension of each
-  bool adjacent;   // the dimensions follow each other: the result keeps their place
-  Ints sizes;      // of the result
-  int at;          // where shape lies in it
+  Ints shape;     // the index tensors, broadcast together
+  Vars indices;   // contiguous, of that shape
+  Ints dims;      // the dimension of each
+  bool adjacent;  // the dimensions follow each other: the result keeps their place
+  Ints sizes;     // of the result
+  int at;         // where shape lies in it
   int64_t count;
 };
 
@@ -87,8 +97,7 @@ Addressed resolve(const Tensor* x, const Vars& indices) {
               shapes);
     }
   }
-  for (Var& v : a.indices)
-    v = ops::contiguous(v.sizes() == a.shape ? v : ops::expand(v, a.shape));
+  for (Var& v : a.indices) v = ops::contiguous(v.sizes() == a.shape ? v : ops::expand(v, a.shape));
   a.count = element_count(a.shape);
   a.adjacent = true;
   for (int k = 1; k < a.dims.size(); k++) a.adjacent &= a.dims[k] == a.dims[k - 1] + 1;
@@ -241,8 +250,8 @@ void put(Tensor* x, const Addressed& a, const Var& values, bool accumulate) {
   }
   Walk walk(a, x);
   Var flat = linear(a, x, walk.bytes);
-  Ints from = values.sizes() == a.sizes ? walk.result_strides(itemsize(x->dtype))
-                                        : Ints(walk.sizes.size());
+  Ints from =
+      values.sizes() == a.sizes ? walk.result_strides(itemsize(x->dtype)) : Ints(walk.sizes.size());
   Unlocked unlocked(work, {x, flat.get(), values.get()});
   cpu::scatter(x->dtype, accumulate ? cpu::Scatter::Add : cpu::Scatter::Set, x->data(),
                walk.x.data(), flat->data<int64_t>(), walk.index.data(), values->data(), from.data(),
@@ -369,26 +378,26 @@ struct Put : Linear {
     Var flat = flat_positions(index, input.numel(), "put_()"), src = ops::contiguous(source);
     check(input.dtype() == source.dtype(),
           "put_(): self and source expected to have the same dtype, but got self.dtype = ",
-          info(input.dtype()).tensor_name, " and source.dtype = ",
-          info(source.dtype()).tensor_name);
+          info(input.dtype()).tensor_name,
+          " and source.dtype = ", info(source.dtype()).tensor_name);
     if (index.numel() != source.numel())
-      fail_as(PyExc_IndexError, "put_(): Expected source and index to have the same number of "
-                                "elements, but got source.numel() = ", source.numel(),
-              ", index.numel() = ", index.numel());
+      fail_as(PyExc_IndexError,
+              "put_(): Expected source and index to have the same number of "
+              "elements, but got source.numel() = ",
+              source.numel(), ", index.numel() = ", index.numel());
     Var y = row_major_copy(input);
     int64_t n = flat.numel(), size = itemsize(y.dtype());
     if (accumulate)
       cpu::index_add(y.dtype(), y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n,
                      1);
-    else
-      cpu::index_write(size, y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n);
+    else cpu::index_write(size, y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n);
     return y;
   }
   static void vjp(Back& b, const In&, const In& index, const In& source, bool accumulate) {
     Var at = *index;
     if (b.wants(0))
-      b[0] = accumulate ? b.g()
-                        : call<Put>(b.g(), at, ops::zeros(at.sizes(), b.g().dtype()), false);
+      b[0] =
+          accumulate ? b.g() : call<Put>(b.g(), at, ops::zeros(at.sizes(), b.g().dtype()), false);
     if (b.wants(2)) b[2] = ops::reshape(call<Take>(b.g(), at), source.sizes());
   }
 };
@@ -404,13 +413,15 @@ struct TakeAlongDim : Composite {
       "take_along_dim(x, indices, dim): gather with broadcasting; without dim, x as a vector.";
   static constexpr auto family = "indexing";
   static Var forward(const Var& input, const Var& indices, std::optional<int64_t> dim) {
-    check(indices.dtype() == DType::I64, "torch.take_along_dim(): dtype of indices should be Long "
-                                         "but got ", info(indices.dtype()).tensor_name);
+    check(indices.dtype() == DType::I64,
+          "torch.take_along_dim(): dtype of indices should be Long "
+          "but got ",
+          info(indices.dtype()).tensor_name);
     if (!dim) return pick(ops::reshape(input, {-1}), 0, ops::reshape(indices, {-1}));
     check(input.dim() == indices.dim(),
           "torch.take_along_dim(): input and indices should have the same number of dimensions, "
-          "but got ", input.dim(), " dimensions for input, and ", indices.dim(),
-          " dimensions for indices");
+          "but got ",
+          input.dim(), " dimensions for input, and ", indices.dim(), " dimensions for indices");
     int d = int(wrap_dim(*dim, input.dim()));
     if (input.dim() == 0) return pick(input, 0, indices);
     Ints from = input.sizes(), at = indices.sizes();
@@ -424,8 +435,8 @@ struct TakeAlongDim : Composite {
   // Indices wrap around, as torch's do.
   static Var pick(const Var& x, int d, const Var& index) {
     int64_t size = x.dim() ? x.sizes()[d] : 1;
-    Var at = size > 0 ? math::call_pointwise("remainder", {index, ops::full({}, double(size),
-                                                                            DType::I64)})
+    Var at = size > 0 ? math::call_pointwise("remainder",
+                                             {index, ops::full({}, double(size), DType::I64)})
                       : index;
     return ops::gather(x, d, at);
   }

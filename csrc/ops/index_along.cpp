@@ -118,15 +118,17 @@ struct IndexAdd : Linear {
     check(input.dtype() == source.dtype(), "index_add_(): self (", info(input.dtype()).tensor_name,
           ") and source (", info(source.dtype()).tensor_name, ") must have the same scalar type");
     if (index.dim() > 1)
-      fail_as(PyExc_IndexError, "index_add_(): Index is supposed to be a vector, but got dim: ",
-              index.dim(), " with type: ", info(index.dtype()).tensor_name, " and size: ",
-              index.sizes());
+      fail_as(PyExc_IndexError,
+              "index_add_(): Index is supposed to be a vector, but got dim: ", index.dim(),
+              " with type: ", info(index.dtype()).tensor_name, " and size: ", index.sizes());
     int64_t along = source.dim() ? (d < source.dim() ? source.sizes()[d] : 1) : 1;
     bool fits = source.dim() == input.dim();
     for (int i = 0; fits && i < input.dim(); i++)
       fits = i == d || source.sizes()[i] == input.sizes()[i];
-    check(fits, "source tensor shape must match self tensor shape, excluding the specified "
-                "dimension. Got self.shape = ", input.sizes(), " source.shape = ", source.sizes());
+    check(fits,
+          "source tensor shape must match self tensor shape, excluding the specified "
+          "dimension. Got self.shape = ",
+          input.sizes(), " source.shape = ", source.sizes());
     check(index.numel() == along, "index_add_(): Number of indices (", index.numel(),
           ") should be equal to source.size(dim): (", along, "), for dim: ", d);
     Var at = as_vector(index);
@@ -157,7 +159,8 @@ RL_OP(IndexAdd)
 struct IndexCopy : Linear {
   static constexpr auto signature =
       "index_copy(Tensor input, int dim, Tensor index, Tensor source)";
-  static constexpr auto doc = "index_copy(x, dim, index, source): x with slices along dim replaced.";
+  static constexpr auto doc =
+      "index_copy(x, dim, index, source): x with slices along dim replaced.";
   static constexpr auto family = "indexing";
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
@@ -178,16 +181,20 @@ struct IndexCopy : Linear {
               index.dim(), ")");
     int64_t count = index.numel();
     if (source.dim() == 0 && count != 1)
-      fail_as(PyExc_IndexError, "index_copy_(): When source is scalar, index should have one "
-                                "element (got ", count, ")");
+      fail_as(PyExc_IndexError,
+              "index_copy_(): When source is scalar, index should have one "
+              "element (got ",
+              count, ")");
     if (source.dim() != input.dim() && source.dim() != 0 && input.dim() != 0)
-      fail_as(PyExc_IndexError, "index_copy_(): When source and destination are not scalars, their "
-                                "dimensionality must match. Source dimensionality (", source.dim(),
-              "), destination dimensionality (", input.dim(), ")");
+      fail_as(PyExc_IndexError,
+              "index_copy_(): When source and destination are not scalars, their "
+              "dimensionality must match. Source dimensionality (",
+              source.dim(), "), destination dimensionality (", input.dim(), ")");
     Ints from = without(source.sizes(), d), to = without(input.sizes(), d);
-    check(from == to, "index_copy_(): Source/destination tensor must have same slice shapes. "
-                      "Destination slice shape: ", to, " at dimension ", d,
-          " and source slice shape: ", from, " at dimension 0.");
+    check(from == to,
+          "index_copy_(): Source/destination tensor must have same slice shapes. "
+          "Destination slice shape: ",
+          to, " at dimension ", d, " and source slice shape: ", from, " at dimension 0.");
     if (source.dim() > 0 && count != source.sizes()[d])
       fail_as(PyExc_IndexError, "index_copy_(): Number of indices (", count,
               ") should be equal to source.size(dim) (", source.sizes()[d], ")");
@@ -210,8 +217,7 @@ struct IndexCopy : Linear {
   static void vjp(Back& b, const In&, int64_t dim, const In& index, const In& source);
   static void into(Tensor* self, bool inplace, const Var& input, int64_t dim, const Var& index,
                    const Var& source) {
-    if (!inplace)
-      return write_out(self, call<IndexCopy>(input, dim, index, source), "index_copy");
+    if (!inplace) return write_out(self, call<IndexCopy>(input, dim, index, source), "index_copy");
     int d = int(wrap_dim(dim, input.dim()));
     Var at = apart_from(self, checked(input, d, index, source)), src = apart_from(self, source);
     auto write = [&] { place(self, d, at, fitted(input, src, d), cpu::Scatter::Set, 1); };
@@ -247,46 +253,44 @@ Var fill_index(const Var& input, int d, const Var& index) {
 }
 
 void fill_slices(Tensor* into, int d, const Var& index, const Var& value) {
-  if (into->dim() == 0 && index.numel() > 0)
-    ops::copy_data(into, value.get());
-  else if (into->dim() > 0)
-    place(into, d, index, value, cpu::Scatter::Set, 1);
+  if (into->dim() == 0 && index.numel() > 0) ops::copy_data(into, value.get());
+  else if (into->dim() > 0) place(into, d, index, value, cpu::Scatter::Set, 1);
 }
 
 // v with those slices zero; the sum of g over them.
 Var zero_slices(const Var& v, int64_t dim, const Var& at);
 Var filled_sum(const Var& g, int64_t dim, const Var& at);
 
-#define RL_INDEX_FILL(Type, kind, text, grad)                                                     \
-  struct Type : Linear {                                                                          \
-    static constexpr auto signature =                                                             \
-        "index_fill(Tensor input, int dim, Tensor index, " kind " value)";                        \
-    static constexpr auto grad_name = grad;                                                       \
-    static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices.";   \
-    static constexpr auto family = "indexing";                                                    \
-    static constexpr auto saves = "index";                                                        \
-    static constexpr bool inplace = true;                                                         \
-    static constexpr bool out = false;                                                            \
-    static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {       \
-      int d = int(wrap_dim(dim, input.dim()));                                                    \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
-      Var y = row_major_copy(input);                                                              \
-      fill_slices(y.get(), d, at, number);                                                        \
-      return y;                                                                                   \
-    }                                                                                             \
-    static void vjp(Back& b, const In&, int64_t dim, const In& index, const In&) {                \
-      Var at = *index;                                                                            \
-      if (b.wants(0)) b[0] = zero_slices(b.g(), dim, at);                                         \
-      if (b.wants(2)) b[2] = filled_sum(b.g(), dim, at);                                          \
-    }                                                                                             \
-    static void into(Tensor* self, bool, const Var& input, int64_t dim, const Var& index,         \
-                     const Var& value) {                                                          \
-      int d = int(wrap_dim(dim, input.dim()));                                                    \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
-      auto write = [&] { fill_slices(self, d, at, number); };                                     \
-      write_inplace<Type>(self, "index_fill_", write, input, dim, index, value);                  \
-    }                                                                                             \
-  };                                                                                              \
+#define RL_INDEX_FILL(Type, kind, text, grad)                                                   \
+  struct Type : Linear {                                                                        \
+    static constexpr auto signature =                                                           \
+        "index_fill(Tensor input, int dim, Tensor index, " kind " value)";                      \
+    static constexpr auto grad_name = grad;                                                     \
+    static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices."; \
+    static constexpr auto family = "indexing";                                                  \
+    static constexpr auto saves = "index";                                                      \
+    static constexpr bool inplace = true;                                                       \
+    static constexpr bool out = false;                                                          \
+    static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {     \
+      int d = int(wrap_dim(dim, input.dim()));                                                  \
+      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
+      Var y = row_major_copy(input);                                                            \
+      fill_slices(y.get(), d, at, number);                                                      \
+      return y;                                                                                 \
+    }                                                                                           \
+    static void vjp(Back& b, const In&, int64_t dim, const In& index, const In&) {              \
+      Var at = *index;                                                                          \
+      if (b.wants(0)) b[0] = zero_slices(b.g(), dim, at);                                       \
+      if (b.wants(2)) b[2] = filled_sum(b.g(), dim, at);                                        \
+    }                                                                                           \
+    static void into(Tensor* self, bool, const Var& input, int64_t dim, const Var& index,       \
+                     const Var& value) {                                                        \
+      int d = int(wrap_dim(dim, input.dim()));                                                  \
+      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
+      auto write = [&] { fill_slices(self, d, at, number); };                                   \
+      write_inplace<Type>(self, "index_fill_", write, input, dim, index, value);                \
+    }                                                                                           \
+  };                                                                                            \
   RL_OP(Type)
 RL_INDEX_FILL(IndexFillTensor, "Tensor", "a 0-d tensor's value", "IndexFillBackward1")
 RL_INDEX_FILL(IndexFill, "Number", "a number", "IndexFillBackward0")

@@ -140,15 +140,13 @@ struct HStack : Composite {
 };
 RL_OP(HStack)
 
-#define RL_VSTACK(Type, function_name)                                                      \
-  struct Type : Composite {                                                                 \
-    static constexpr auto signature = function_name "(Tensor[] tensors)";                   \
-    static constexpr auto doc = function_name "(tensors): joined row by row.";              \
-    static constexpr bool method = false;                                                   \
-    static Var forward(const Vars& tensors) {                                               \
-      return ops::cat(raised(tensors, 2, "vstack"), 0);                                     \
-    }                                                                                       \
-  };                                                                                        \
+#define RL_VSTACK(Type, function_name)                                                            \
+  struct Type : Composite {                                                                       \
+    static constexpr auto signature = function_name "(Tensor[] tensors)";                         \
+    static constexpr auto doc = function_name "(tensors): joined row by row.";                    \
+    static constexpr bool method = false;                                                         \
+    static Var forward(const Vars& tensors) { return ops::cat(raised(tensors, 2, "vstack"), 0); } \
+  };                                                                                              \
   RL_OP(Type)
 RL_VSTACK(VStack, "vstack")
 RL_VSTACK(RowStack, "row_stack")
@@ -168,8 +166,7 @@ struct ColumnStack : Composite {
   static Var forward(const Vars& tensors) {
     check(!tensors.empty(), "column_stack expects a non-empty TensorList");
     Vars parts;
-    for (const Var& t : tensors)
-      parts.push_back(t.dim() > 1 ? t : ops::reshape(t, {t.numel(), 1}));
+    for (const Var& t : tensors) parts.push_back(t.dim() > 1 ? t : ops::reshape(t, {t.numel(), 1}));
     return ops::cat(parts, 1);
   }
 };
@@ -183,9 +180,7 @@ struct BlockDiag : Linear {
   struct Block {
     int64_t rows, cols;
   };
-  static Block block(const Ints& s) {
-    return {s.size() == 2 ? s[0] : 1, s.empty() ? 1 : s.back()};
-  }
+  static Block block(const Ints& s) { return {s.size() == 2 ? s[0] : 1, s.empty() ? 1 : s.back()}; }
   static Var forward(const Vars& tensors) {
     if (tensors.empty()) return empty({1, 0}, default_dtype());
     int64_t rows = 0, cols = 0;

@@ -21,8 +21,7 @@ Var fill_value(const Var& mask, const Var& value, DType dtype) {
 
 #define RL_MASKED_FILL(Type, kind, text, grad)                                                   \
   struct Type : Linear {                                                                         \
-    static constexpr auto signature =                                                            \
-        "masked_fill(Tensor input, Tensor mask, " kind " value)";                                \
+    static constexpr auto signature = "masked_fill(Tensor input, Tensor mask, " kind " value)";  \
     static constexpr auto grad_name = grad;                                                      \
     static constexpr auto doc = "masked_fill(x, mask, value): " text " where the mask is true."; \
     static constexpr auto family = "indexing";                                                   \
@@ -127,8 +126,8 @@ struct MaskedScatter : Linear {
     Var y = row_major_copy(input.sizes() == sizes ? input : ops::expand(input, sizes));
     Var at = true_positions(mask, sizes), src = ops::contiguous(source);
     check(at.numel() <= source.numel(),
-          "masked_scatter: Number of elements of source < number of ones in mask: ",
-          source.numel(), " and ", at.numel());
+          "masked_scatter: Number of elements of source < number of ones in mask: ", source.numel(),
+          " and ", at.numel());
     Unlocked unlocked(double(at.numel()), {y.get(), at.get(), src.get()});
     cpu::index_write(itemsize(y.dtype()), y->data(), at->data<int64_t>(), src->data(), 1, y.numel(),
                      1, at.numel());
@@ -210,8 +209,7 @@ struct DiagonalScatter : Linear {
   static constexpr auto doc =
       "diagonal_scatter(x, src, offset, dim1, dim2): x with a diagonal replaced by src.";
   static constexpr auto family = "indexing";
-  static Var forward(const Var& input, const Var& src, int64_t offset, int64_t dim1,
-                     int64_t dim2) {
+  static Var forward(const Var& input, const Var& src, int64_t offset, int64_t dim1, int64_t dim2) {
     auto choose = [&](const Var& y) { return ops::diagonal(y, offset, dim1, dim2); };
     return with_region(input, src, choose);
   }

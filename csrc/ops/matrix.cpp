@@ -66,19 +66,19 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
   return ops::to(both, result);
 }
 
-#define RL_TRIANGLE_INDICES(Type, function_name, upper, text)                                  \
-  struct Type : Creation_ {                                                                    \
-    static constexpr auto signature =                                                          \
-        function_name "(int row, int col, int offset=0, *, " RL_OPTIONS ")";                   \
-    static constexpr auto doc = function_name "(row, col, offset): rows and columns of the "   \
-                                text " triangle of a matrix.";                                 \
-    static constexpr bool out = false;                                                         \
-    static Var forward(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,   \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {      \
-      return finish(triangle_indices(row, col, offset, upper, dtype, function_name),           \
-                    requires_grad);                                                            \
-    }                                                                                          \
-  };                                                                                           \
+#define RL_TRIANGLE_INDICES(Type, function_name, upper, text)                                     \
+  struct Type : Creation_ {                                                                       \
+    static constexpr auto signature =                                                             \
+        function_name "(int row, int col, int offset=0, *, " RL_OPTIONS ")";                      \
+    static constexpr auto doc = function_name "(row, col, offset): rows and columns of the " text \
+                                              " triangle of a matrix.";                           \
+    static constexpr bool out = false;                                                            \
+    static Var forward(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,      \
+                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {         \
+      return finish(triangle_indices(row, col, offset, upper, dtype, function_name),              \
+                    requires_grad);                                                               \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type)
 RL_TRIANGLE_INDICES(TrilIndices, "tril_indices", false, "lower")
 RL_TRIANGLE_INDICES(TriuIndices, "triu_indices", true, "upper")
@@ -92,8 +92,9 @@ struct DiagEmbed : Linear {
   static Var forward(const Var& input, int64_t offset, int64_t dim1, int64_t dim2) {
     int n = input.dim() + 1;
     if (input.dim() == 0)
-      fail_as(PyExc_IndexError, "diag_embed: Dimension out of range: a 0-d tensor has no last "
-                                "dimension");
+      fail_as(PyExc_IndexError,
+              "diag_embed: Dimension out of range: a 0-d tensor has no last "
+              "dimension");
     int64_t a = wrap_dim(dim1, n), b = wrap_dim(dim2, n);
     check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
     int64_t size = 0;

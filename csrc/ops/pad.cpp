@@ -12,7 +12,8 @@ void check_pad(const Var& input, const Ints& pad) {
   check(pad.size() % 2 == 0, "Padding length must be divisible by 2, got ", pad);
   check(pad.size() <= 2 * input.dim(),
         "Padding length should be less than or equal to two times the input dimension but got "
-        "padding length ", pad.size(), " and input of dimension ", input.dim());
+        "padding length ",
+        pad.size(), " and input of dimension ", input.dim());
 }
 
 struct ConstantPad : Linear {
@@ -33,9 +34,11 @@ struct ConstantPad : Linear {
       bool overflow = __builtin_add_overflow(size, before, &sizes[d]) ||
                       __builtin_add_overflow(sizes[d], after, &sizes[d]);
       bool cut_all = before < -size || after < -size;
-      check(!overflow && !cut_all && sizes[d] >= 0, "The input size ", size, ", plus negative padding ",
-            before, " and ", after, " resulted in a negative output size, which is invalid. Check "
-            "dimension ", d, " of your input.");
+      check(!overflow && !cut_all && sizes[d] >= 0, "The input size ", size,
+            ", plus negative padding ", before, " and ", after,
+            " resulted in a negative output size, which is invalid. Check "
+            "dimension ",
+            d, " of your input.");
     }
     Var y = filled(sizes, value, input.dtype()), into = y;
     for (int k = 0; k < pad.size() / 2; k++) {
@@ -87,63 +90,122 @@ void check_widths(const Var& input, const Ints& pad, Mode mode) {
   for (int i = n - planes - 1; i < n; i++)
     check(input.sizes()[i] > 0, "Expected ", planes + 1, "D or ", planes + 2,
           "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-          "input, but got: ", input.sizes());
+          "input, but got: ",
+          input.sizes());
   for (int k = 0; k < planes; k++) {
     int64_t size = input.size(-1 - k), before = pad[2 * k], after = pad[2 * k + 1];
     int64_t most = mode == Mode::Reflect ? size - 1 : mode == Mode::Circular ? size : INT64_MAX;
     if (mode == Mode::Reflect)
-      check(before <= most && after <= most, "Padding size should be less than the corresponding "
-            "input dimension, but got: padding (", before, ", ", after, ") at dimension ",
-            n - 1 - k, " of input ", input.sizes());
-    check(before <= most && after <= most, "Padding value causes wrapping around more than once: "
-          "padding (", before, ", ", after, ") at dimension ", n - 1 - k, " of input ",
-          input.sizes());
+      check(before <= most && after <= most,
+            "Padding size should be less than the corresponding "
+            "input dimension, but got: padding (",
+            before, ", ", after, ") at dimension ", n - 1 - k, " of input ", input.sizes());
+    check(before <= most && after <= most,
+          "Padding value causes wrapping around more than once: "
+          "padding (",
+          before, ", ", after, ") at dimension ", n - 1 - k, " of input ", input.sizes());
     int64_t total;
     bool empty = mode == Mode::Circular &&
                  size + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) <= 0;
     bool overflow = __builtin_add_overflow(size, before, &total) ||
                     __builtin_add_overflow(total, after, &total);
-    check(!overflow && total >= 1 && !empty, "input of size ", size,
-          " at dimension ", n - 1 - k, " is too small for padding (", before, ", ", after,
+    check(!overflow && total >= 1 && !empty, "input of size ", size, " at dimension ", n - 1 - k,
+          " is too small for padding (", before, ", ", after,
           "): Calculated output size: ", overflow ? -1 : total);
   }
 }
 
-// Every padded dimension is an index_select; the gradient adds back the same way.
-#define RL_PAD(Type, name, grad, mode)                                                           \
-  struct Type : Linear {                                                                         \
-    static constexpr auto signature = name "(Tensor input, int[] padding)";                      \
-    static constexpr auto grad_name = grad;                                                      \
-    static constexpr auto doc = name "(x, padding): pad with mode " #mode ".";                   \
-    static constexpr bool method = false;                                                        \
-    static constexpr bool out = false;                                                           \
-    static Var forward(const Var& input, const Ints& padding) {                                  \
-      Var y = input;                                                                             \
-      for (int k = 0; k < padding.size() / 2; k++)                                               \
-        y = ops::index_select(y, -1 - k, sources(input.size(-1 - k), padding[2 * k],             \
-                                                 padding[2 * k + 1], Mode::mode));               \
-      return y;                                                                                  \
-    }                                                                                            \
-    static void vjp(Back& b, const In& input, const Ints& padding) {                             \
-      Var g = b.g();                                                                             \
-      for (int k = padding.size() / 2 - 1; k >= 0; k--) {                                        \
-        int64_t size = input.size(-1 - k);                                                       \
-        Var at = sources(size, padding[2 * k], padding[2 * k + 1], Mode::mode);                  \
-        Ints sizes = g.sizes();                                                                  \
-        sizes[g.dim() - 1 - k] = size;                                                           \
-        g = ops::index_add(ops::zeros(sizes, g.dtype()), -1 - k, at, g);                         \
-      }                                                                                          \
-      b[0] = g;                                                                                  \
-    }                                                                                            \
-  };                                                                                             \
-  RL_OP(Type)
-RL_PAD(ReflectionPad1d, "_reflection_pad1d", "ReflectionPad1DBackward0", Reflect)
-RL_PAD(ReflectionPad2d, "_reflection_pad2d", "ReflectionPad2DBackward0", Reflect)
-RL_PAD(ReflectionPad3d, "_reflection_pad3d", "ReflectionPad3DBackward0", Reflect)
-RL_PAD(ReplicationPad1d, "_replication_pad1d", "ReplicationPad1DBackward0", Replicate)
-RL_PAD(ReplicationPad2d, "_replication_pad2d", "ReplicationPad2DBackward0", Replicate)
-RL_PAD(ReplicationPad3d, "_replication_pad3d", "ReplicationPad3DBackward0", Replicate)
-RL_PAD(CircularPad, "_circular_pad", "CopySlices", Circular)
+bool only_adds(const Ints& pad) {
+  for (int64_t width : pad)
+    if (width < 0) return false;
+  return true;
+}
+
+// The padded tensor `whole` read without the padding of the dimensions from `first` on, the last
+// dimension being 0.
+Var inner_part(const Var& whole, const Ints& pad, int first) {
+  Var part = whole;
+  for (int k = first; k < pad.size() / 2; k++) {
+    int64_t total = part.size(-1 - k);
+    part = ops::narrow(part, -1 - k, pad[2 * k], total - pad[2 * k] - pad[2 * k + 1]);
+  }
+  return part;
+}
+
+// Calls visit(place, source) with the slices of the frame around dimension k and the slices of
+// the inside that they show.
+template <class Visit>
+void each_border(const Var& whole, const Ints& pad, int k, Mode mode, const Visit& visit) {
+  Var part = inner_part(whole, pad, k + 1);
+  int64_t before = pad[2 * k], after = pad[2 * k + 1], total = part.size(-1 - k);
+  Var index = sources(total - before - after, before, after, mode);
+  for (int64_t i = 0; i < total; i++) {
+    if (i >= before && i < total - after) continue;
+    int64_t from = before + index->data<int64_t>()[i];
+    visit(ops::select(part, -1 - k, i), ops::select(part, -1 - k, from));
+  }
+}
+
+// Along every padded dimension in turn, the last one first, slices are copied to the frame.
+Var padded(const Var& input, const Ints& pad, Mode mode) {
+  Var y = input;
+  if (!only_adds(pad)) {
+    for (int k = 0; k < pad.size() / 2; k++)
+      y = ops::index_select(y, -1 - k,
+                            sources(input.size(-1 - k), pad[2 * k], pad[2 * k + 1], mode));
+    return y;
+  }
+  Ints sizes = input.sizes();
+  for (int k = 0; k < pad.size() / 2; k++)
+    sizes[input.dim() - 1 - k] += pad[2 * k] + pad[2 * k + 1];
+  y = empty(sizes, input.dtype());
+  ops::copy_data(inner_part(y, pad, 0).get(), input.get());
+  for (int k = 0; k < pad.size() / 2; k++)
+    each_border(y, pad, k, mode, [](const Var& place, const Var& source) {
+      ops::copy_data(place.get(), source.get());
+    });
+  return y;
+}
+
+// The other way round: what was copied is added up.
+Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool create_graph) {
+  if (!create_graph && only_adds(pad)) {
+    Var sum = row_major_copy(g);
+    for (int k = pad.size() / 2 - 1; k >= 0; k--)
+      each_border(sum, pad, k, mode, [](const Var& place, const Var& source) {
+        ops::accumulate_into(source.get(), place.get());
+      });
+    return row_major_copy(inner_part(sum, pad, 0));
+  }
+  Var sum = g;
+  for (int k = pad.size() / 2 - 1; k >= 0; k--) {
+    int d = sizes.size() - 1 - k;
+    Var at = sources(sizes[d], pad[2 * k], pad[2 * k + 1], mode);
+    Ints smaller = sum.sizes();
+    smaller[d] = sizes[d];
+    sum = ops::index_add(ops::zeros(smaller, g.dtype()), d, at, sum);
+  }
+  return sum;
+}
+
+#define RL_PAD(Type, name, grad, mode)                                            \
+  struct Type : Linear {                                                          \
+    static constexpr auto signature = name "(Tensor input, int[] padding)";       \
+    static constexpr auto grad_name = grad;                                       \
+    static Var forward(const Var& input, const Ints& padding) {                   \
+      return padded(input, padding, Mode::mode);                                  \
+    }                                                                             \
+    static void vjp(Back& b, const In& input, const Ints& padding) {              \
+      b[0] = folded(b.g(), input.sizes(), padding, Mode::mode, b.create_graph()); \
+    }                                                                             \
+  };
+RL_PAD(ReflectionPad1d, "reflection_pad1d", "ReflectionPad1DBackward0", Reflect)
+RL_PAD(ReflectionPad2d, "reflection_pad2d", "ReflectionPad2DBackward0", Reflect)
+RL_PAD(ReflectionPad3d, "reflection_pad3d", "ReflectionPad3DBackward0", Reflect)
+RL_PAD(ReplicationPad1d, "replication_pad1d", "ReplicationPad1DBackward0", Replicate)
+RL_PAD(ReplicationPad2d, "replication_pad2d", "ReplicationPad2DBackward0", Replicate)
+RL_PAD(ReplicationPad3d, "replication_pad3d", "ReplicationPad3DBackward0", Replicate)
+RL_PAD(CircularPad, "circular_pad", "CopySlices", Circular)
 
 struct Pad : Composite {
   static constexpr auto signature =
@@ -161,7 +223,8 @@ struct Pad : Composite {
     int planes = pad.size() / 2;
     if (planes < 1 || planes > 3 || (input.dim() != planes + 1 && input.dim() != planes + 2))
       fail_as(PyExc_NotImplementedError, "Padding size ", pad.size(), " is not supported for ",
-              input.dim(), "D input tensor.\nSupported combinations for non-constant padding:\n"
+              input.dim(),
+              "D input tensor.\nSupported combinations for non-constant padding:\n"
               "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
               "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
               "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)");

@@ -415,7 +415,7 @@ OpInfo describe_pointwise() {
   else
     text = std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input)"
                                     : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other)"
-                                                      : "(Tensor a, Tensor b, Tensor c)");
+                                                      : "(Tensor input, Tensor other, Tensor third)");
   info.signature = Signature(text.c_str());
   info.name = info.signature.name();
   info.doc = Op::doc;

@@ -13,31 +13,31 @@ struct Sampling : Creation_ {
   static constexpr auto family = "random";
 };
 
-#define RL_RANDOM(Type, function_name, fill, text)                                              \
-  struct Type : Sampling {                                                                      \
-    static constexpr auto signature =                                                           \
-        function_name "(size size, *, Generator? generator=None, " RL_OPTIONS ")";              \
-    static constexpr auto doc = function_name "(*size): " text;                                 \
-    static Var forward(const Ints& size, Generator* generator, Options dtype, PyObject*,        \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                  \
-      Var v = empty(size, chosen(dtype));                                                       \
-      fill(v.get(), 0, 1, generator);                                                           \
-      return finish(v, requires_grad);                                                          \
-    }                                                                                           \
-  };                                                                                            \
-  RL_OP(Type)                                                                                   \
-  struct Type##Like : Sampling {                                                                \
-    static constexpr auto signature = function_name                                             \
-        "_like(Tensor input, *, Generator? generator=None, " RL_OPTIONS                         \
-        ", object? memory_format=None)";                                                        \
+#define RL_RANDOM(Type, function_name, fill, text)                                                \
+  struct Type : Sampling {                                                                        \
+    static constexpr auto signature =                                                             \
+        function_name "(size size, *, Generator? generator=None, " RL_OPTIONS ")";                \
+    static constexpr auto doc = function_name "(*size): " text;                                   \
+    static Var forward(const Ints& size, Generator* generator, Options dtype, PyObject*,          \
+                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
+      Var v = empty(size, chosen(dtype));                                                         \
+      fill(v.get(), 0, 1, generator);                                                             \
+      return finish(v, requires_grad);                                                            \
+    }                                                                                             \
+  };                                                                                              \
+  RL_OP(Type)                                                                                     \
+  struct Type##Like : Sampling {                                                                  \
+    static constexpr auto signature =                                                             \
+        function_name "_like(Tensor input, *, Generator? generator=None, " RL_OPTIONS             \
+                      ", object? memory_format=None)";                                            \
     static constexpr auto doc = function_name "_like(x): the same with the shape and type of x."; \
-    static Var forward(const Var& input, Generator* generator, Options dtype, PyObject*,        \
-                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {       \
-      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                           \
-      fill(v.get(), 0, 1, generator);                                                           \
-      return finish(v, requires_grad);                                                          \
-    }                                                                                           \
-  };                                                                                            \
+    static Var forward(const Var& input, Generator* generator, Options dtype, PyObject*,          \
+                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {         \
+      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                             \
+      fill(v.get(), 0, 1, generator);                                                             \
+      return finish(v, requires_grad);                                                            \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type##Like)
 RL_RANDOM(Rand, "rand", fill_uniform, "uniform numbers from [0, 1).")
 RL_RANDOM(Randn, "randn", fill_normal, "numbers from the standard normal distribution.")
@@ -47,37 +47,36 @@ Var integers(Var v, int64_t low, int64_t high, Generator* generator, bool requir
   return finish(v, requires_grad);
 }
 
-#define RL_RANDINT(Type, parameters, low, high, ...)                                            \
-  struct Type : Sampling {                                                                      \
-    static constexpr auto signature =                                                           \
-        "randint(" parameters ", int[] size, *, Generator? generator=None, " RL_OPTIONS ")";    \
-    static constexpr auto doc = "randint(low, high, size): integers from [low, high).";         \
-    static Var forward(__VA_ARGS__, const Ints& size, Generator* generator, Options dtype,      \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {       \
-      return integers(empty(size, dtype.value_or(DType::I64)), low, high, generator,            \
-                      requires_grad);                                                           \
-    }                                                                                           \
-  };                                                                                            \
-  RL_OP(Type)                                                                                   \
-  struct Type##Like : Sampling {                                                                \
-    static constexpr auto signature =                                                           \
-        "randint_like(Tensor input, " parameters ", *, Generator? generator=None, " RL_OPTIONS  \
-        ", object? memory_format=None)";                                                        \
+#define RL_RANDINT(Type, parameters, low, high, ...)                                             \
+  struct Type : Sampling {                                                                       \
+    static constexpr auto signature =                                                            \
+        "randint(" parameters ", int[] size, *, Generator? generator=None, " RL_OPTIONS ")";     \
+    static constexpr auto doc = "randint(low, high, size): integers from [low, high).";          \
+    static Var forward(__VA_ARGS__, const Ints& size, Generator* generator, Options dtype,       \
+                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {        \
+      return integers(empty(size, dtype.value_or(DType::I64)), low, high, generator,             \
+                      requires_grad);                                                            \
+    }                                                                                            \
+  };                                                                                             \
+  RL_OP(Type)                                                                                    \
+  struct Type##Like : Sampling {                                                                 \
+    static constexpr auto signature =                                                            \
+        "randint_like(Tensor input, " parameters ", *, Generator? generator=None, " RL_OPTIONS   \
+        ", object? memory_format=None)";                                                         \
     static constexpr auto doc = "randint_like(x, low, high): integers with x's shape and type."; \
-    static Var forward(const Var& input, __VA_ARGS__, Generator* generator, Options dtype,      \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*,         \
-                       PyObject*) {                                                             \
-      return integers(empty_like(input.get(), dtype.value_or(input.dtype())), low, high,        \
-                      generator, requires_grad);                                                \
-    }                                                                                           \
-  };                                                                                            \
+    static Var forward(const Var& input, __VA_ARGS__, Generator* generator, Options dtype,       \
+                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*,          \
+                       PyObject*) {                                                              \
+      return integers(empty_like(input.get(), dtype.value_or(input.dtype())), low, high,         \
+                      generator, requires_grad);                                                 \
+    }                                                                                            \
+  };                                                                                             \
   RL_OP(Type##Like)
 RL_RANDINT(RandInt, "int low, int high", low, high, int64_t low, int64_t high)
 RL_RANDINT(RandIntHigh, "int high", 0, high, int64_t high)
 
 struct RandPerm : Sampling {
-  static constexpr auto signature =
-      "randperm(int n, *, Generator? generator=None, " RL_OPTIONS ")";
+  static constexpr auto signature = "randperm(int n, *, Generator? generator=None, " RL_OPTIONS ")";
   static constexpr auto doc = "randperm(n): the integers from 0 to n - 1 in a random order.";
   static Var forward(int64_t n, Generator* generator, Options dtype, PyObject*,
                      std::optional<Device>, bool requires_grad, PyObject*) {
@@ -163,8 +162,10 @@ struct Multinomial : NonDifferentiable {
           info(input.dtype()).tensor_name);
     check(num_samples > 0, "cannot sample n_sample <= 0 samples, got ", num_samples);
     int64_t cols = input.size(-1), rows = input.dim() == 2 ? input.sizes()[0] : 1;
-    check(replacement || num_samples <= cols, "cannot sample n_sample > prob_dist.size(-1) samples "
-                                              "without replacement: ", num_samples, " > ", cols);
+    check(replacement || num_samples <= cols,
+          "cannot sample n_sample > prob_dist.size(-1) samples "
+          "without replacement: ",
+          num_samples, " > ", cols);
     Var weights = ops::contiguous(ops::to(input, DType::F64));
     for (int64_t r = 0; r < rows; r++) check_row(weights->data<double>() + r * cols, cols);
     Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64);
@@ -199,8 +200,7 @@ Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Gene
 }
 
 struct NormalBoth : Linear {
-  static constexpr auto signature =
-      "normal(Tensor mean, Tensor std, *, Generator? generator=None)";
+  static constexpr auto signature = "normal(Tensor mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward3";
   static constexpr auto doc = "normal(mean, std): normal numbers, a mean and a deviation for each.";
   static constexpr auto family = "random";
@@ -225,9 +225,7 @@ struct NormalMean : Linear {
     check_normal(mean.dtype(), std);
     return normal(mean.sizes(), mean.dtype(), mean, Var(std), generator);
   }
-  static void vjp(Back& b, const In& mean, double, Generator*) {
-    zero_gradients(b, mean, nullptr);
-  }
+  static void vjp(Back& b, const In& mean, double, Generator*) { zero_gradients(b, mean, nullptr); }
 };
 RL_OP(NormalMean)
 
@@ -248,9 +246,8 @@ struct NormalSize : Sampling {
   static constexpr auto signature =
       "normal(float mean, float std, int[] size, *, Generator? generator=None, " RL_OPTIONS ")";
   static constexpr auto doc = "normal(mean, std, size): normal numbers.";
-  static Var forward(double mean, double std, const Ints& size, Generator* generator,
-                     Options dtype, PyObject*, std::optional<Device>, bool requires_grad,
-                     PyObject*) {
+  static Var forward(double mean, double std, const Ints& size, Generator* generator, Options dtype,
+                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
     Var v = empty(size, chosen(dtype));
     fill_normal(v.get(), mean, std, generator);
     return finish(v, requires_grad);

@@ -85,8 +85,8 @@ Var probabilities(const Var& p, const Ints& sizes) {
   Var each = ops::contiguous(ops::expand(ops::to(p, DType::F64), sizes));
   const double* x = each->data<double>();
   for (int64_t i = 0; i < each.numel(); i++)
-    check(x[i] >= 0 && x[i] <= 1,
-          "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ", x[i]);
+    check(x[i] >= 0 && x[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ",
+          x[i]);
   return each;
 }
 
@@ -127,14 +127,12 @@ void fill_bernoulli(Tensor* t, const Var& probabilities, Generator* generator) {
 namespace {
 
 // What such a write leaves in the history: a result that depends on nothing before it.
-#define RL_OVERWRITTEN(Type, name)                               \
-  struct Type : Linear {                                         \
-    static constexpr auto signature = "_overwrite(Tensor input)"; \
-    static constexpr auto grad_name = name;                      \
-    static Var forward(const Var& input) { return input; }       \
-    static void vjp(Back& b, const In& input) {                  \
-      b[0] = ops::zeros(input.sizes(), input.dtype());           \
-    }                                                            \
+#define RL_OVERWRITTEN(Type, name)                                                                 \
+  struct Type : Linear {                                                                           \
+    static constexpr auto signature = "_overwrite(Tensor input)";                                  \
+    static constexpr auto grad_name = name;                                                        \
+    static Var forward(const Var& input) { return input; }                                         \
+    static void vjp(Back& b, const In& input) { b[0] = ops::zeros(input.sizes(), input.dtype()); } \
   };
 RL_OVERWRITTEN(NormalNode, "NormalBackward0")
 RL_OVERWRITTEN(UniformNode, "UniformBackward0")
@@ -214,9 +212,11 @@ struct Exponential_ : InPlace {
       "exponential_(Tensor input, float lambd=1, *, Generator? generator=None)";
   static constexpr auto doc = "exponential_(lambd): fills with exponential numbers of that rate.";
   static Var forward(const Var& input, double lambd, Generator* generator) {
-    check(is_floating(input.dtype()), "Exponential distribution is a continuous probability "
-                                      "distribution. dtype must be a floating point but you "
-                                      "specified ", info(input.dtype()).tensor_name);
+    check(is_floating(input.dtype()),
+          "Exponential distribution is a continuous probability "
+          "distribution. dtype must be a floating point but you "
+          "specified ",
+          info(input.dtype()).tensor_name);
     check(lambd > 0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
     auto write = [&] {
       fill_rows(input.get(), generator, [&](DType d, void* out, int64_t n, const Stream& s) {
@@ -265,8 +265,7 @@ struct RandomBetween_ : InPlace {
 RL_OP(RandomBetween_)
 
 struct RandomBelow_ : InPlace {
-  static constexpr auto signature =
-      "random_(Tensor input, int to, *, Generator? generator=None)";
+  static constexpr auto signature = "random_(Tensor input, int to, *, Generator? generator=None)";
   static constexpr auto doc = "random_(to): fills with integers from [0, to).";
   static Var forward(const Var& input, int64_t to, Generator* generator) {
     return random_between<RandomBelowNode>(input, 0, to, generator);
@@ -327,9 +326,11 @@ struct Cauchy_ : InPlace {
       "cauchy_(Tensor input, float median=0, float sigma=1, *, Generator? generator=None)";
   static constexpr auto doc = "cauchy_(median, sigma): fills with Cauchy numbers.";
   static Var forward(const Var& input, double median, double sigma, Generator* generator) {
-    check(is_floating(input.dtype()), "Cauchy distribution is a continuous probability "
-                                      "distribution. dtype must be a floating point but you "
-                                      "specified ", info(input.dtype()).tensor_name);
+    check(is_floating(input.dtype()),
+          "Cauchy distribution is a continuous probability "
+          "distribution. dtype must be a floating point but you "
+          "specified ",
+          info(input.dtype()).tensor_name);
     check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
     auto write = [&] {
       Var x = empty(input.sizes(), DType::F64);

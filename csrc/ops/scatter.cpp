@@ -10,9 +10,7 @@ namespace rl {
 namespace {
 
 // A 0-d tensor read as a vector of one element.
-Var as_vector(const Var& v) {
-  return v.dim() ? v : alias(v.get(), Ints{1}, Ints{1}, v->offset);
-}
+Var as_vector(const Var& v) { return v.dim() ? v : alias(v.get(), Ints{1}, Ints{1}, v->offset); }
 
 Ints byte_strides(const Tensor* t) {
   Ints strides = t->strides;
@@ -32,7 +30,8 @@ Var checked_index(const Var& index, int64_t size, int d) {
 struct Gather : Linear {
   static constexpr auto signature =
       "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False)";
-  static constexpr auto doc = "gather(x, dim, index): x with its position along dim read off index.";
+  static constexpr auto doc =
+      "gather(x, dim, index): x with its position along dim read off index.";
   static constexpr auto family = "indexing";
   static constexpr auto saves = "index";
   static Var forward(const Var& input, int64_t dim, const Var& index, bool) {
@@ -42,8 +41,8 @@ struct Gather : Linear {
     if (index.numel() == 0) return result;
     Var x = as_vector(input), y = as_vector(result);
     check(std::max(index.dim(), 1) == x.dim(),
-          "Index tensor must have the same number of dimensions as input tensor: got ",
-          index.dim(), " and ", input.dim());
+          "Index tensor must have the same number of dimensions as input tensor: got ", index.dim(),
+          " and ", input.dim());
     for (int i = 0; i < index.dim(); i++)
       check(i == d || index.sizes()[i] <= x.sizes()[i], "Size does not match at dimension ", i,
             " expected index ", index.sizes(), " to be no larger than self ", input.sizes(),
@@ -72,11 +71,11 @@ Plan plan_scatter(const Tensor* into, int64_t dim, const Var& index, const Var& 
   plan.dim = int(wrap_dim(dim, into->dim()));
   check_index_type(index, "scatter()", "int32/int64");
   bool number = src->wrapped_number;
-  if (number)
-    plan.src = scalar_of(src, into->dtype);
+  if (number) plan.src = scalar_of(src, into->dtype);
   else
-    check(src.dtype() == into->dtype, "scatter(): Expected self.dtype to be equal to src.dtype, got ",
-          name(into->dtype), " and ", name(src.dtype()));
+    check(src.dtype() == into->dtype,
+          "scatter(): Expected self.dtype to be equal to src.dtype, got ", name(into->dtype),
+          " and ", name(src.dtype()));
   if (index.numel() == 0) return plan;
   int n = std::max(into->dim(), 1);
   check(std::max(index.dim(), 1) == n,
@@ -96,8 +95,8 @@ Plan plan_scatter(const Tensor* into, int64_t dim, const Var& index, const Var& 
     fail("Expected index ", index.sizes(), " to be no larger than self ", into->sizes,
          " apart from dimension ", plan.dim, " and to be no larger size than src ", src.sizes());
   }
-  plan.index = apart_from(into, checked_index(index, into->dim() ? into->sizes[plan.dim] : 1,
-                                              plan.dim));
+  plan.index =
+      apart_from(into, checked_index(index, into->dim() ? into->sizes[plan.dim] : 1, plan.dim));
   if (!number) plan.src = apart_from(into, src);
   return plan;
 }
@@ -227,7 +226,8 @@ struct ScatterSum : Linear {
     Var total = scattered(from, dim, index, src, cpu::Scatter::Add);
     if (!mean) return total;
     Var n = counts(input.sizes(), input.dtype(), dim, index, include_self);
-    return is_integral(input.dtype()) ? math::call_pointwise("floor_divide", {total, n}) : total / n;
+    return is_integral(input.dtype()) ? math::call_pointwise("floor_divide", {total, n})
+                                      : total / n;
   }
   static void vjp(Back& b, const In& input, int64_t dim, const In& index, const In& src, bool mean,
                   bool include_self) {
@@ -264,17 +264,16 @@ struct ScatterChoice : General {
     Var from = input;
     if (!include_self)  // an extreme may start from any of the candidates
       from = scattered(input, dim, index, product ? Var(1) : src, cpu::Scatter::Set);
-    return scattered(from, dim, index, src, product            ? cpu::Scatter::Multiply
-                                            : reduce == "amax" ? cpu::Scatter::Amax
-                                                               : cpu::Scatter::Amin);
+    return scattered(from, dim, index, src,
+                     product            ? cpu::Scatter::Multiply
+                     : reduce == "amax" ? cpu::Scatter::Amax
+                                        : cpu::Scatter::Amin);
   }
   static void vjp(Back& b, const In& input, int64_t dim, const In& index, const In& src,
                   const std::string& reduce, bool include_self) {
     Var x = *input, at = *index, result = b.out(), s = covered(*src, at.sizes()), gx, gs;
-    if (reduce == "prod")
-      product_rule(b, x, dim, at, s, result, include_self, gx, gs);
-    else
-      extreme_rule(b.g(), x, dim, at, s, result, gx, gs);
+    if (reduce == "prod") product_rule(b, x, dim, at, s, result, include_self, gx, gs);
+    else extreme_rule(b.g(), x, dim, at, s, result, gx, gs);
     if (b.wants(0)) b[0] = without_self(gx, dim, at, include_self);
     if (b.wants(2))
       b[2] = gs.sizes() == src.sizes()
@@ -309,9 +308,10 @@ struct ScatterChoice : General {
           "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are "
           "scattered to the same position in self");
     Var alone = math::both(zero, zeros_here == Var(1));
-    Var without = call<ScatterChoice>(x, dim, at, math::where(alone, Var(1), s), prod, include_self);
-    Var quotient = ops::gather(g * ops::conj(result), dim, at) /
-                   ops::conj(math::where(zero, Var(1), s));
+    Var without =
+        call<ScatterChoice>(x, dim, at, math::where(alone, Var(1), s), prod, include_self);
+    Var quotient =
+        ops::gather(g * ops::conj(result), dim, at) / ops::conj(math::where(zero, Var(1), s));
     gs = math::where(alone, ops::gather(g * ops::conj(without), dim, at), quotient);
   }
 };
@@ -374,7 +374,8 @@ RL_OP(ScatterSourceReduce)
 struct ScatterValueReduce : Composite {
   static constexpr auto signature =
       "scatter(Tensor input, int dim, Tensor index, Number value, *, str reduce)";
-  static constexpr auto doc = "scatter(x, dim, index, value, reduce): 'add' or 'multiply' a number.";
+  static constexpr auto doc =
+      "scatter(x, dim, index, value, reduce): 'add' or 'multiply' a number.";
   static constexpr auto family = "indexing";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value,

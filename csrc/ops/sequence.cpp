@@ -78,8 +78,8 @@ struct Diff : Composite {
       for (int i = 0; i < input.dim(); i++)
         check(i == d || extra.sizes()[i] == input.sizes()[i],
               "diff expects the shape of tensor to prepend or append to match that of input except "
-              "along the differencing dimension; input.size(", i, ") = ", input.sizes()[i],
-              ", but got tensor.size(", i, ") = ", extra.sizes()[i]);
+              "along the differencing dimension; input.size(",
+              i, ") = ", input.sizes()[i], ", but got tensor.size(", i, ") = ", extra.sizes()[i]);
     }
     Vars parts;
     for (const Var& part : {prepend, input, append})
@@ -130,7 +130,8 @@ RL_OP(CartesianProd)
 struct Combinations : Composite {
   static constexpr auto signature =
       "combinations(Tensor input, int r=2, bool with_replacement=False)";
-  static constexpr auto doc = "combinations(x, r): every choice of r elements of a vector, as rows.";
+  static constexpr auto doc =
+      "combinations(x, r): every choice of r elements of a vector, as rows.";
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t r, bool with_replacement) {
@@ -171,8 +172,9 @@ RL_OP(Combinations)
 Var widths(const Var& y, const Var& x, int d, const char* op) {
   Var points = x;
   if (x.dim() == 1) {
-    check(x.numel() == y.sizes()[d], op, ": There must be one `x` value for each sample point, got ",
-          x.numel(), " and ", y.sizes()[d]);
+    check(x.numel() == y.sizes()[d], op,
+          ": There must be one `x` value for each sample point, got ", x.numel(), " and ",
+          y.sizes()[d]);
     Ints shape(y.dim(), 1);
     shape[d] = x.numel();
     points = ops::reshape(x, shape);
@@ -222,22 +224,22 @@ Var area_over(const Var& y, const Var& x, int64_t dim) {
   return ops::sum(widths(y, x, d, "trapezoid") * pairs(y, d), {d}, false) / Var(2);
 }
 
-#define RL_TRAPEZOID(Type, function_name)                                                       \
-  struct Type##Over : Composite {                                                               \
-    static constexpr auto signature = function_name "(Tensor y, Tensor x, *, int dim=-1)";      \
-    static constexpr auto doc = function_name "(y, x, dim): the area under y at the points x."; \
-    static constexpr bool method = false;                                                       \
-    static constexpr bool out = false;                                                          \
+#define RL_TRAPEZOID(Type, function_name)                                                        \
+  struct Type##Over : Composite {                                                                \
+    static constexpr auto signature = function_name "(Tensor y, Tensor x, *, int dim=-1)";       \
+    static constexpr auto doc = function_name "(y, x, dim): the area under y at the points x.";  \
+    static constexpr bool method = false;                                                        \
+    static constexpr bool out = false;                                                           \
     static Var forward(const Var& y, const Var& x, int64_t dim) { return area_over(y, x, dim); } \
-  };                                                                                            \
-  RL_OP(Type##Over)                                                                             \
-  struct Type : Composite {                                                                     \
-    static constexpr auto signature = function_name "(Tensor y, *, float dx=1, int dim=-1)";    \
-    static constexpr auto doc = function_name "(y, dx, dim): the area under evenly spaced y.";  \
-    static constexpr bool method = false;                                                       \
-    static constexpr bool out = false;                                                          \
-    static Var forward(const Var& y, double dx, int64_t dim) { return area(y, dx, dim); }       \
-  };                                                                                            \
+  };                                                                                             \
+  RL_OP(Type##Over)                                                                              \
+  struct Type : Composite {                                                                      \
+    static constexpr auto signature = function_name "(Tensor y, *, float dx=1, int dim=-1)";     \
+    static constexpr auto doc = function_name "(y, dx, dim): the area under evenly spaced y.";   \
+    static constexpr bool method = false;                                                        \
+    static constexpr bool out = false;                                                           \
+    static Var forward(const Var& y, double dx, int64_t dim) { return area(y, dx, dim); }        \
+  };                                                                                             \
   RL_OP(Type)
 RL_TRAPEZOID(Trapezoid, "trapezoid")
 RL_TRAPEZOID(Trapz, "trapz")

@@ -76,8 +76,8 @@ struct Roll : Linear {
       Var flat = shifted(ops::reshape(input, {-1}), shifts[0], 0);
       return alias(flat.get(), Ints(input.sizes()), contiguous_strides(input.sizes()), 0);
     }
-    check(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ",
-          shifts.size(), ", dims:", dims.size());
+    check(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+          ", dims:", dims.size());
     if (input.dim() == 0)
       fail_as(PyExc_IndexError, "Dimension specified as ", dims[0],
               " but tensor has no dimensions");
@@ -104,13 +104,15 @@ RL_OP(Roll)
 
 struct Rot90 : Linear {
   static constexpr auto signature = "rot90(Tensor input, int k=1, int[]? dims=None)";
-  static constexpr auto doc = "rot90(x, k, dims): rotated k quarter turns in the plane of dims (0, 1).";
+  static constexpr auto doc =
+      "rot90(x, k, dims): rotated k quarter turns in the plane of dims (0, 1).";
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t k, std::optional<Ints> plane) {
     Ints dims = plane.value_or(Ints{0, 1});
     check(dims.size() == 2, "expected total rotation dims == 2, but got dims = ", dims.size());
     check(input.dim() >= 2, "expected total dims >= 2, but got total dims = ", input.dim());
-    int64_t a = wrap_dim(dims[0], input.dim(), "rot90"), b = wrap_dim(dims[1], input.dim(), "rot90");
+    int64_t a = wrap_dim(dims[0], input.dim(), "rot90"),
+            b = wrap_dim(dims[1], input.dim(), "rot90");
     check(a != b, "expected rotation dims to be different, but got dim0 = ", dims[0],
           " and dim1 = ", dims[1]);
     switch ((k % 4 + 4) % 4) {
@@ -140,9 +142,10 @@ struct Repetition {
   Ints split;    // repeats and sizes in turn
   Ints repeats;  // where in `split` the repeats are
   Repetition(const Ints& from, const Ints& times) {
-    check(times.size() >= from.size(), "Number of dimensions of repeat dims can not be smaller "
-                                       "than number of dimensions of tensor: ", times, " for ",
-          from);
+    check(times.size() >= from.size(),
+          "Number of dimensions of repeat dims can not be smaller "
+          "than number of dimensions of tensor: ",
+          times, " for ", from);
     int lead = times.size() - from.size();
     for (int i = 0; i < times.size(); i++) {
       int64_t size = i < lead ? 1 : from[i - lead], total;
@@ -214,8 +217,8 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
     check(t[i] >= 0, "repeats can not be negative, got ", t[i]);
     check(!__builtin_add_overflow(total, t[i], &total), "repeat_interleave: too many elements");
   }
-  check(!output_size || *output_size == total, "allocated size does not match required size: ",
-        output_size.value_or(0), " and ", total);
+  check(!output_size || *output_size == total,
+        "allocated size does not match required size: ", output_size.value_or(0), " and ", total);
   Var positions = empty({total}, DType::I64);
   int64_t* to = positions->data<int64_t>();
   for (int64_t i = 0; i < times.numel(); i++) to = std::fill_n(to, t[i], i);
@@ -243,14 +246,15 @@ struct RepeatInterleave : Composite {
                      std::optional<int64_t> output_size) {
     Var x = dim ? input : ops::reshape(input, {-1});
     int d = int(wrap_dim(dim.value_or(0), x.dim()));
-    check(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor, got shape ",
-          repeats.sizes());
+    check(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor, got shape ", repeats.sizes());
     int64_t n = x.dim() ? x.sizes()[d] : 1;
     Var times = repeats;
     if (repeats.dim() == 0 || repeats.numel() == 1)
       times = ops::expand(ops::reshape(repeats, {1}), {n});
-    check(times.numel() == n, "repeats must have the same size as input along dim, but got "
-                              "repeats.size(0) = ", times.numel(), " and input.size(", d, ") = ", n);
+    check(times.numel() == n,
+          "repeats must have the same size as input along dim, but got "
+          "repeats.size(0) = ",
+          times.numel(), " and input.size(", d, ") = ", n);
     return ops::index_select(x, d, repeated_positions(times, output_size));
   }
 };
@@ -266,14 +270,17 @@ struct RepeatInterleaveNumber : Composite {
     check(repeats >= 0, "Repeats must be non-negative, got ", repeats);
     Var x = dim ? input : ops::reshape(input, {-1});
     if (x.dim() == 0)
-      fail_as(PyExc_IndexError, "repeat_interleave: Dimension out of range: a 0-d tensor has no "
-                                "dimension ", *dim);
+      fail_as(PyExc_IndexError,
+              "repeat_interleave: Dimension out of range: a 0-d tensor has no "
+              "dimension ",
+              *dim);
     int d = int(wrap_dim(dim.value_or(0), x.dim()));
     Ints wide = x.sizes(), sizes = x.sizes();
     check(!__builtin_mul_overflow(sizes[d], repeats, &sizes[d]),
           "repeat_interleave: too many elements");
-    check(!output_size || *output_size == sizes[d], "allocated size does not match required size: ",
-          output_size.value_or(0), " and ", sizes[d]);
+    check(!output_size || *output_size == sizes[d],
+          "allocated size does not match required size: ", output_size.value_or(0), " and ",
+          sizes[d]);
     wide.insert(d + 1, repeats);
     Var spread = ops::expand(ops::unsqueeze(x, d + 1), wide);
     return ops::reshape(ops::contiguous(ops::clone(spread)), sizes);
@@ -297,8 +304,9 @@ struct MeshGrid : Composite {
     if (swap) std::swap(axes[0], axes[1]);
     Ints sizes;
     for (const Var& axis : axes) {
-      check(axis.dim() <= 1, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ",
-            axis.dim(), "D of shape ", axis.sizes());
+      check(axis.dim() <= 1,
+            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axis.dim(),
+            "D of shape ", axis.sizes());
       check(axis.dtype() == axes[0].dtype(),
             "meshgrid expects all tensors to have the same dtype, got ", name(axes[0].dtype()),
             " and ", name(axis.dtype()));
@@ -325,8 +333,7 @@ struct BroadcastTensors : Composite {
     Ints sizes;
     for (const Var& t : tensors) sizes = broadcast(sizes, t.sizes());
     Vars views;
-    for (const Var& t : tensors)
-      views.push_back(t.sizes() == sizes ? t : ops::expand(t, sizes));
+    for (const Var& t : tensors) views.push_back(t.sizes() == sizes ? t : ops::expand(t, sizes));
     return views;
   }
 };
@@ -335,8 +342,8 @@ RL_OP(BroadcastTensors)
 #define RL_ATLEAST(Type, count)                                                                 \
   struct Type : Composite {                                                                     \
     static constexpr auto signature = "atleast_" #count "d(Tensor input)";                      \
-    static constexpr auto doc = "atleast_" #count "d(x): with dimensions of 1 added up to "     \
-                                #count ".";                                                     \
+    static constexpr auto doc =                                                                 \
+        "atleast_" #count "d(x): with dimensions of 1 added up to " #count ".";                 \
     static constexpr bool method = false;                                                       \
     static constexpr bool out = false;                                                          \
     static Var forward(const Var& input) { return ops::atleast(input, count); }                 \
@@ -360,8 +367,9 @@ RL_ATLEAST(AtLeast3D, 3)
 
 // Pieces between the given positions, which are clipped as a slice's are.
 Vars split_at(const Var& input, const Ints& indices, int64_t dim) {
-  check(input.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor "
-                         "with 0 dims");
+  check(input.dim() > 0,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor "
+        "with 0 dims");
   wrap_dim(dim, input.dim());
   Vars parts;
   int64_t start = 0;
@@ -374,8 +382,9 @@ Vars split_at(const Var& input, const Ints& indices, int64_t dim) {
 }
 
 Vars split_into(const Var& input, int64_t sections, int64_t dim) {
-  check(input.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor "
-                         "with 0 dims");
+  check(input.dim() > 0,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor "
+        "with 0 dims");
   check(sections > 0, "number of sections must be larger than 0, got ", sections);
   int64_t n = input.sizes()[int(wrap_dim(dim, input.dim()))], start = 0;
   Vars parts;
@@ -388,16 +397,20 @@ Vars split_into(const Var& input, int64_t sections, int64_t dim) {
 }
 
 struct TensorSplitIndices : Composite {
-  static constexpr auto signature = "tensor_split(Tensor input, Tensor tensor_indices_or_sections, "
-                                    "int dim=0)";
+  static constexpr auto signature =
+      "tensor_split(Tensor input, Tensor tensor_indices_or_sections, "
+      "int dim=0)";
   static constexpr auto doc = "tensor_split(x, t, dim): the count or the positions in a tensor.";
   static constexpr bool out = false;
   static Vars forward(const Var& input, const Var& where, int64_t dim) {
-    check(where.dim() <= 1, "tensor_split expected tensor_indices_or_sections to be a "
-                            "zero-dimensional or one-dimensional tensor, but got a tensor with ",
+    check(where.dim() <= 1,
+          "tensor_split expected tensor_indices_or_sections to be a "
+          "zero-dimensional or one-dimensional tensor, but got a tensor with ",
           where.dim(), " dims");
-    check(where.dtype() == DType::I64, "tensor_split expected tensor_indices_or_sections to have "
-                                       "dtype of long, but got ", info(where.dtype()).tensor_name);
+    check(where.dtype() == DType::I64,
+          "tensor_split expected tensor_indices_or_sections to have "
+          "dtype of long, but got ",
+          info(where.dtype()).tensor_name);
     Var at = [&] {
       GradMode off(false);
       return ops::contiguous(where);
@@ -434,28 +447,31 @@ int64_t split_dim(const Var& input, const char* op, int least, int64_t dim) {
   return input.dim() == 1 ? 0 : dim;
 }
 
-#define RL_SPLIT(Type, word, least, along, text)                                                  \
-  struct Type : Composite {                                                                       \
-    static constexpr auto signature = word "(Tensor input, int sections)";                        \
-    static constexpr auto doc = word "(x, sections): equal pieces along " text ".";               \
-    static constexpr bool out = false;                                                            \
-    static Vars forward(const Var& input, int64_t sections) {                                     \
-      int64_t d = split_dim(input, word, least, along), n = input.sizes()[int(d)];                \
-      check(sections > 0 && n % sections == 0, "torch." word " attempted to split along "         \
-            "dimension ", d, ", but the size of the dimension ", n,                               \
-            " is not divisible by the split_size ", sections, "!");                               \
-      return split_into(input, sections, d);                                                      \
-    }                                                                                             \
-  };                                                                                              \
-  RL_OP(Type)                                                                                     \
-  struct Type##At : Composite {                                                                   \
-    static constexpr auto signature = word "(Tensor input, int[] indices)";                       \
-    static constexpr auto doc = word "(x, indices): pieces along " text " ending at positions.";  \
-    static constexpr bool out = false;                                                            \
-    static Vars forward(const Var& input, const Ints& indices) {                                  \
-      return split_at(input, indices, split_dim(input, word, least, along));                      \
-    }                                                                                             \
-  };                                                                                              \
+#define RL_SPLIT(Type, word, least, along, text)                                                 \
+  struct Type : Composite {                                                                      \
+    static constexpr auto signature = word "(Tensor input, int sections)";                       \
+    static constexpr auto doc = word "(x, sections): equal pieces along " text ".";              \
+    static constexpr bool out = false;                                                           \
+    static Vars forward(const Var& input, int64_t sections) {                                    \
+      int64_t d = split_dim(input, word, least, along), n = input.sizes()[int(d)];               \
+      check(sections > 0 && n % sections == 0,                                                   \
+            "torch." word                                                                        \
+            " attempted to split along "                                                         \
+            "dimension ",                                                                        \
+            d, ", but the size of the dimension ", n, " is not divisible by the split_size ",    \
+            sections, "!");                                                                      \
+      return split_into(input, sections, d);                                                     \
+    }                                                                                            \
+  };                                                                                             \
+  RL_OP(Type)                                                                                    \
+  struct Type##At : Composite {                                                                  \
+    static constexpr auto signature = word "(Tensor input, int[] indices)";                      \
+    static constexpr auto doc = word "(x, indices): pieces along " text " ending at positions."; \
+    static constexpr bool out = false;                                                           \
+    static Vars forward(const Var& input, const Ints& indices) {                                 \
+      return split_at(input, indices, split_dim(input, word, least, along));                     \
+    }                                                                                            \
+  };                                                                                             \
   RL_OP(Type##At)
 RL_SPLIT(HSplit, "hsplit", 1, 1, "the columns")
 RL_SPLIT(VSplit, "vsplit", 2, 0, "the rows")

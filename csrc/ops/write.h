@@ -39,8 +39,9 @@ void replace_inplace(Tensor* self, const char* name, const Result& result) {
 // out=: the result's elements go into a tensor that is resized to hold them.
 inline void write_out(Tensor* into, const Var& result, const char* name) {
   if (modes.records() && (requires_grad(result.get()) || requires_grad(into)))
-    fail(name, "(): functions with out=... arguments don't support automatic differentiation, "
-               "but one of the arguments requires grad.");
+    fail(name,
+         "(): functions with out=... arguments don't support automatic differentiation, "
+         "but one of the arguments requires grad.");
   if (category(result.dtype()) > category(into->dtype))
     fail("result type ", info(result.dtype()).tensor_name,
          " can't be cast to the desired output type ", info(into->dtype).tensor_name);

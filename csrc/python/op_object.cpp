@@ -106,7 +106,12 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
   } else {
     check_inplace(self, op.name.c_str());
     check_writable(self);
-    PyObject* object = op.call(op, slots);
+    // The op sees a stand-in with the same history, so that what it saves survives the write.
+    Var stand_in = lazy_clone(self);
+    if (Node* fn = grad_fn_of(self)) set_history(stand_in.get(), fn, int(self->output_nr));
+    std::vector<PyObject*> given(slots, slots + op.signature.params().size());
+    given[0] = stand_in.object();
+    PyObject* object = op.call(op, given.data());
     if (!object) return nullptr;
     Var result = Var::steal(reinterpret_cast<Tensor*>(object));
     if (!is_tensor(object) || !(result.sizes() == self->sizes))
@@ -115,7 +120,8 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     if (result->dtype != self->dtype && category(result->dtype) > category(self->dtype))
       fail("result type ", info(result->dtype).tensor_name,
            " can't be cast to the desired output type ", info(self->dtype).tensor_name);
-    if (result.get() != self) {
+    if (result.get() != stand_in.get()) {
+      stand_in = {};
       prepare_write(self, op.name.c_str());
       ops::copy_data(self, result.get());
       if (result->grad_fn) rebase_history(self, {result->grad_fn, result->output_nr});

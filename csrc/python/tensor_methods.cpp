@@ -1,4 +1,7 @@
 // The methods of Tensor that are not ops: queries, conversion to Python, the state of autograd.
+#include <cstring>
+#include <map>
+
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
@@ -227,6 +230,22 @@ PyObject* resize_(PyObject* o, PyObject* args) {
   });
 }
 
+// torch numbers the nodes of in-place shape changes: TBackward1 for t_, SqueezeBackward3, ...
+PyTypeObject* inplace_type(Node* node) {
+  static auto* types = new std::map<std::string, NodeClass*>;
+  std::string name = node->cls->name;
+  bool squeeze = name.rfind("SqueezeBackward", 0) == 0;
+  name.back() = char(name.back() + (squeeze ? 3 : 1));
+  NodeClass*& cls = (*types)[name];
+  if (!cls) {
+    cls = new NodeClass(*node->cls);
+    cls->name = strdup(name.c_str());
+    node_type(*cls);
+  }
+  node->cls = cls;
+  return cls->type;
+}
+
 // Takes the shape and the history of a view of itself: unsqueeze_, t_ and their kin.
 PyObject* become(PyObject* o, PyObject* view) {
   return guarded([&]() -> PyObject* {
@@ -239,7 +258,10 @@ PyObject* become(PyObject* o, PyObject* view) {
     t->offset = from->offset;
     t->numel = from->numel;
     t->contiguous = from->contiguous;
-    if (from->grad_fn) set_history(t, from->grad_fn, int(from->output_nr));
+    if (from->grad_fn) {
+      Py_SET_TYPE(from->grad_fn, inplace_type(from->grad_fn));
+      set_history(t, from->grad_fn, int(from->output_nr));
+    }
     t->storage->version++;
     if (is_view(t)) t->extra->view_version = t->storage->version;
     return new_reference(o);

@@ -2,6 +2,7 @@
 
 import gc as _gc
 import os as _os
+import sys as _sys
 
 from rushlight import _C
 
@@ -12,7 +13,7 @@ _gc.callbacks.append(_C._collector_callback)
 def _find_blas() -> None:
     """Tells the core where the BLAS wheel lies; it is opened when first needed."""
     here = _os.path.dirname(_os.path.dirname(_os.path.abspath(__file__)))
-    for folder in (here, *_os.sys.path):
+    for folder in (here, *_sys.path):
         path = _os.path.join(folder, "scipy_openblas32", "lib", "libscipy_openblas.so")
         if _os.path.exists(path):
             _C._set_blas_path(path)
@@ -21,35 +22,35 @@ def _find_blas() -> None:
 
 _find_blas()
 
-from rushlight._C import (  # noqa: E402
-    Size,
-    Tensor,
-    bfloat16,
-    complex64,
-    complex128,
-    default_generator,
-    device,
-    dtype,
-    empty_cache,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    get_num_threads,
-    int8,
-    int16,
-    int32,
-    int64,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    memory_stats,
-    promote_types,
-    reset_peak_memory_stats,
-    set_default_dtype,
-    set_num_threads,
-    uint8,
+from rushlight._C import (
+    Size as Size,
+    Tensor as Tensor,
+    bfloat16 as bfloat16,
+    complex64 as complex64,
+    complex128 as complex128,
+    default_generator as default_generator,
+    device as device,
+    dtype as dtype,
+    empty_cache as empty_cache,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    get_default_dtype as get_default_dtype,
+    get_num_threads as get_num_threads,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    memory_stats as memory_stats,
+    promote_types as promote_types,
+    reset_peak_memory_stats as reset_peak_memory_stats,
+    set_default_dtype as set_default_dtype,
+    set_num_threads as set_num_threads,
+    uint8 as uint8,
 )
 
 bool = _C.bool
@@ -62,41 +63,46 @@ short = int16
 cfloat = complex64
 cdouble = complex128
 
-from rushlight._ops import *  # noqa: E402, F403
+from rushlight._ops import *
 
-from rushlight._layout import (  # noqa: E402
-    channels_last,
-    contiguous_format,
-    layout,
-    memory_format,
-    preserve_format,
-    strided,
+from rushlight._layout import (
+    channels_last as channels_last,
+    contiguous_format as contiguous_format,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    strided as strided,
 )
-from rushlight._numeric import finfo, iinfo  # noqa: E402
-from rushlight._tensor_str import set_printoptions  # noqa: E402
-from rushlight.random import (  # noqa: E402
-    Generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
+from rushlight._numeric import finfo as finfo
+from rushlight._numeric import iinfo as iinfo
+from rushlight._tensor_str import set_printoptions as set_printoptions
+from rushlight.random import (
+    Generator as Generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
 )
-from rushlight import _tensor as _tensor  # noqa: E402  (completes the Tensor type)
-from rushlight._functions import *  # noqa: E402, F403
-from rushlight import autograd, linalg, nn, special, utils  # noqa: E402
-from rushlight.autograd import (  # noqa: E402
-    enable_grad,
-    inference_mode,
-    no_grad,
-    set_anomaly_enabled,
-    set_grad_enabled,
+from rushlight import _tensor as _tensor  # completes the Tensor type
+from rushlight._functions import *
+from rushlight import autograd as autograd
+from rushlight import linalg as linalg
+from rushlight import nn as nn
+from rushlight import special as special
+from rushlight import utils as utils
+from rushlight.autograd import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    no_grad as no_grad,
+    set_anomaly_enabled as set_anomaly_enabled,
+    set_grad_enabled as set_grad_enabled,
 )
 
 __version__ = "0.1.0"
 
 e = 2.718281828459045
 pi = 3.141592653589793
-inf = _os.sys.float_info.max * 10
+inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None

@@ -6,16 +6,23 @@ from rushlight import _C
 from rushlight._C import Tensor
 
 __all__ = [
-    "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy", "frombuffer",
-    "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_storage", "is_tensor", "isclose",
-    "numel", "result_type", "scalar_tensor", "tensor", "to_dlpack", "typename",
+    "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy",
+    "frombuffer", "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_storage",
+    "is_tensor", "isclose", "numel", "result_type", "scalar_tensor", "tensor", "to_dlpack",
+    "typename",
 ]  # fmt: skip
 
 _ops = _C._namespaces[""]
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A new tensor with a copy of ``data``: numbers, nested sequences, arrays or buffers.
 
     >>> import rushlight as torch
@@ -27,9 +34,12 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         import warnings
 
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning, stacklevel=2,
+            "To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+            "rather than "
+            "torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
         )
     return _C._tensor(data, dtype, device, requires_grad)
 
@@ -44,8 +54,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return _C._tensor(data, dtype, device, False)
 
 
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None,
-            requires_grad: bool = False) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Any array-like object as a tensor; ``copy=True`` forces new memory."""
     result = as_tensor(obj, dtype, device)
     if copy:
@@ -53,7 +69,9 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None
     return result.requires_grad_() if requires_grad else result
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A 0-d tensor of the default dtype."""
     return _C._tensor(s, dtype or _C.get_default_dtype(), device, requires_grad)
 
@@ -66,9 +84,10 @@ def from_numpy(ndarray: Any) -> Tensor:
         import warnings
 
         warnings.warn(
-            "The given NumPy array is not writable, and tensors are: writing to this tensor would change "
-            "memory that is meant to stay. Copy the array first.",
-            UserWarning, stacklevel=2,
+            "The given NumPy array is not writable, and tensors are: writing to this tensor would "
+            "change memory that is meant to stay. Copy the array first.",
+            UserWarning,
+            stacklevel=2,
         )
     try:
         return _C._share_buffer(ndarray)
@@ -78,23 +97,32 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"can't convert np.ndarray of type {ndarray.dtype} to a tensor") from None
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
-               requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A 1-d tensor on the memory of a buffer."""
     view = memoryview(buffer).cast("B")
     if offset < 0 or offset >= max(view.nbytes, 1):
-        raise ValueError(f"offset must be non-negative and no greater than buffer length ({view.nbytes}), "
-                         f"but got {offset}")
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({view.nbytes}), "
+            f"but got {offset}"
+        )
     view = view[offset:]
     if count < 0:
         if view.nbytes % dtype.itemsize:
-            raise ValueError(f"buffer length ({view.nbytes} bytes) after offset ({offset} bytes) must be a "
-                             f"multiple of element size ({dtype.itemsize})")
+            raise ValueError(
+                f"buffer length ({view.nbytes} bytes) after offset ({offset} bytes) must be a "
+                f"multiple of element size ({dtype.itemsize})"
+            )
         count = view.nbytes // dtype.itemsize
     if count * dtype.itemsize > view.nbytes or count == 0:
-        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset "
-                         f"({offset} bytes) must not be greater than actual buffer length ({view.nbytes} bytes)")
-    result = _C._reinterpret(_C._share_buffer(view[: count * dtype.itemsize]), dtype, (count,), (1,))
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset "
+            f"({offset} bytes) must not be greater than actual buffer length ({view.nbytes} bytes)"
+        )
+    result = _C._reinterpret(
+        _C._share_buffer(view[: count * dtype.itemsize]), dtype, (count,), (1,)
+    )
     return result.requires_grad_() if requires_grad else result
 
 
@@ -181,14 +209,17 @@ def can_cast(from_: Any, to: Any) -> bool:
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are equal."""
     if not isinstance(other, Tensor):
-        raise TypeError(f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+        raise TypeError(
+            f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
+        )
     if input.shape != other.shape:
         return False
     return bool((input.detach() == other.detach()).all())
 
 
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
-            equal_nan: bool = False) -> Tensor:
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
     """Elementwise ``|input - other| <= atol + rtol * |other|``."""
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
@@ -204,8 +235,9 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return close | (difference.isfinite() & (difference <= atol + rtol * b.abs()))
 
 
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
-             equal_nan: bool = False) -> bool:
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether ``isclose`` holds everywhere."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 

@@ -5,8 +5,10 @@ from typing import Any
 from rushlight import _C
 
 
-def construct(cls: type, *args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> Any:
-    """What ``cls(*args)`` makes for ``Tensor`` and the subclasses that do not override ``__new__``."""
+def construct(
+    cls: type, *args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any
+) -> Any:
+    """What ``cls(*args)`` makes for ``Tensor`` and subclasses that do not override ``__new__``."""
     if device is not None and _C.device(device).type != "cpu":
         raise RuntimeError("Tensor: this build of rushlight computes on the CPU only")
     if cls is not _C.Tensor and kwargs:

@@ -32,7 +32,9 @@ class finfo:
     def __init__(self, type: Any = None) -> None:
         name = (rushlight.get_default_dtype() if type is None else type).name
         if name not in _BITS:
-            raise TypeError(f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo")
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo"
+            )
         fraction, low, high = _BITS[name]
         self.dtype = {"complex64": "float32", "complex128": "float64"}.get(name, name)
         self.bits = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}[self.dtype]
@@ -55,7 +57,9 @@ class iinfo:
 
     def __init__(self, type: Any) -> None:
         if type.name not in _RANGES:
-            raise TypeError(f"torch.iinfo() requires an integer input type, got {type.name}. Use torch.finfo")
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type, got {type.name}. Use torch.finfo"
+            )
         self.dtype = type.name
         self.min, self.max = _RANGES[type.name]
         self.bits = type.itemsize * 8

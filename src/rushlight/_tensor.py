@@ -26,7 +26,9 @@ def _convert(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
 
 def _check_device(what: str, device: Any) -> None:
     if device is not None and _C.device(device).type != "cpu":
-        raise RuntimeError(f"{what}: this build of rushlight computes on the CPU only, got device '{device}'")
+        raise RuntimeError(
+            f"{what}: this build of rushlight computes on the CPU only, got device '{device}'"
+        )
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -50,8 +52,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         elif isinstance(a, (str, _C.device, int)):
             device = a
         elif a is not None:
-            raise TypeError(f"to() received an invalid argument of type {type(a).__name__}; "
-                            "expected a dtype, a device or a Tensor")
+            raise TypeError(
+                f"to() received an invalid argument of type {type(a).__name__}; "
+                "expected a dtype, a device or a Tensor"
+            )
     if len(flags) > 1:
         copy = flags[1]
     if other is not None:
@@ -110,11 +114,14 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     if self.requires_grad:
         if not force:
             raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
             )
         self = self.detach()
     if self.dtype is _C.bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first")
+        raise TypeError(
+            "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first"
+        )
     return numpy.asarray(memoryview(self))
 
 
@@ -125,8 +132,14 @@ def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
     return array.copy() if copy else array
 
 
-def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
-               copy: Any = None) -> Any:
+def __dlpack__(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: Any = None,
+) -> Any:
     return _C._to_dlpack(self.clone() if copy else self)
 
 
@@ -141,7 +154,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
     return add_hook(self._hooks_dict, hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
     """Calls ``hook(tensor)`` after ``.grad`` of this leaf was written."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -183,7 +198,9 @@ def _copy_in_storage(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     key = ("storage", self._storage_id())
     if key not in memo:
         memo[key] = _C._storage_tensor(self).clone()
-    return _C._reinterpret(memo[key], self.dtype, tuple(self.shape), self.stride(), self.storage_offset())
+    return _C._reinterpret(
+        memo[key], self.dtype, tuple(self.shape), self.stride(), self.storage_offset()
+    )
 
 
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
@@ -191,8 +208,9 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-            "the moment. Use .detach() or .clone() to say whether the history shall be kept."
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment. Use .detach() or .clone() to say whether the history shall "
+            "be kept."
         )
     copy = _copy_in_storage(self, memo)
     if type(self) is not Tensor:
@@ -211,11 +229,22 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
 
 def __copy__(self: Tensor) -> Tensor:
     copy = self.detach().requires_grad_(self.requires_grad)
-    return copy if type(self) is Tensor else Tensor._make_subclass(type(self), copy, self.requires_grad)
+    return (
+        copy
+        if type(self) is Tensor
+        else Tensor._make_subclass(type(self), copy, self.requires_grad)
+    )
 
 
-def _rebuild(cls: type, data: bytes, dtype: Any, size: tuple[int, ...], stride: tuple[int, ...],
-             requires_grad: bool, state: dict[str, Any]) -> Tensor:
+def _rebuild(
+    cls: type,
+    data: bytes,
+    dtype: Any,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    state: dict[str, Any],
+) -> Tensor:
     flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
     tensor = _C._reinterpret(flat.clone(), dtype, size, stride)
     if cls is not Tensor:
@@ -228,13 +257,20 @@ def _rebuild(cls: type, data: bytes, dtype: Any, size: tuple[int, ...], stride: 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     dense = self.detach().clone()  # without gaps, the strides kept where they can be
-    args = (type(self), _C._bytes(dense), self.dtype, tuple(self.shape), dense.stride(),
-            self.requires_grad, dict(self.__dict__))
+    args = (
+        type(self),
+        _C._bytes(dense),
+        self.dtype,
+        tuple(self.shape),
+        dense.stride(),
+        self.requires_grad,
+        dict(self.__dict__),
+    )
     return _rebuild, args
 
 
 def __format__(self: Tensor, spec: str) -> str:
-    if self.dim() == 0 and not spec == "":
+    if self.dim() == 0 and spec != "":
         return self.item().__format__(spec)
     return object.__format__(self, spec) if spec else str(self)
 
@@ -248,17 +284,22 @@ def is_shared(self: Tensor) -> bool:
     return False
 
 
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
-               requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A new tensor of ``data`` with this tensor's dtype."""
     return _C._tensor(data, self.dtype if dtype is None else dtype, device, requires_grad)
 
 
-def set_(self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
     """Points this tensor at the memory of ``source``."""
     size = source.shape if size is None else size
     stride = source.stride() if stride is None else stride
-    return self._set_storage(source, tuple(size), tuple(stride), storage_offset or source.storage_offset())
+    return self._set_storage(
+        source, tuple(size), tuple(stride), storage_offset or source.storage_offset()
+    )
 
 
 def __complex__(self: Tensor) -> complex:
@@ -287,8 +328,8 @@ _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
         to, cpu, cuda, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
-        register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__, is_shared,
-        new_tensor, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
+        register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__,
+        is_shared, new_tensor, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
@@ -298,8 +339,8 @@ _methods["layout"] = property(lambda self: strided)
 _methods["__array_priority__"] = 1000
 for _name, _dtype in (
     ("float", _C.float32), ("double", _C.float64), ("half", _C.float16), ("bfloat16", _C.bfloat16),
-    ("long", _C.int64), ("int", _C.int32), ("short", _C.int16), ("char", _C.int8), ("byte", _C.uint8),
-    ("bool", _C.bool), ("cfloat", _C.complex64), ("cdouble", _C.complex128),
+    ("long", _C.int64), ("int", _C.int32), ("short", _C.int16), ("char", _C.int8),
+    ("byte", _C.uint8), ("bool", _C.bool), ("cfloat", _C.complex64), ("cdouble", _C.complex128),
 ):  # fmt: skip
     _methods[_name] = _caster(_dtype, _name)
 _C._add_tensor_methods(_methods)

@@ -49,7 +49,9 @@ def _unpack_state(generator: Any, state: Any) -> None:
     if not isinstance(state, _C.Tensor) or state.dtype is not _C.uint8 or state.numel() != 16:
         raise TypeError("expected a torch.ByteTensor of 16 elements, as get_rng_state() returns")
     data = bytes(state.tolist())
-    generator._set_raw_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
+    generator._set_raw_state(
+        (int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little"))
+    )
 
 
 def manual_seed(seed: int) -> Any:

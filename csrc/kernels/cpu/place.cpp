@@ -110,18 +110,13 @@ void masked_scale(DType d, const void* x, const bool* mask, void* y, int64_t n, 
       f(static_cast<const T*>(x) + begin, mask + begin, static_cast<T*>(y) + begin, end - begin);
     };
     switch (d) {
-      case DType::F64:
-        return run(double{}, [=](auto... v) { scale_run<double>(v..., scale); });
-      case DType::F16:
-        return run(F16{}, [=](auto... v) { scale_halves(v..., float(scale)); });
-      case DType::BF16:
-        return run(BF16{}, [=](auto... v) { scale_halves(v..., float(scale)); });
+      case DType::F64: return run(double{}, [=](auto... v) { scale_run<double>(v..., scale); });
+      case DType::F16: return run(F16{}, [=](auto... v) { scale_halves(v..., float(scale)); });
+      case DType::BF16: return run(BF16{}, [=](auto... v) { scale_halves(v..., float(scale)); });
       case DType::C64:
         return run(c64{}, [=](auto... v) { scale_run<c64>(v..., c64(float(scale))); });
-      case DType::C128:
-        return run(c128{}, [=](auto... v) { scale_run<c128>(v..., c128(scale)); });
-      default:
-        return run(float{}, [=](auto... v) { scale_run<float>(v..., float(scale)); });
+      case DType::C128: return run(c128{}, [=](auto... v) { scale_run<c128>(v..., c128(scale)); });
+      default: return run(float{}, [=](auto... v) { scale_run<float>(v..., float(scale)); });
     }
   });
 }

@@ -47,11 +47,15 @@ def backward(
     if grad_variables is not None:
         import warnings
 
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-                "Please only use `grad_tensors`."
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
     roots = _as_tuple(tensors)
@@ -59,13 +63,17 @@ def backward(
         if type(inputs) is dict:
             inputs = tuple(inputs.values())
         elif not isinstance(inputs, (_C.Tensor, graph.GradientEdge, tuple, list)):
-            raise TypeError(f"backward(): inputs must be tensors, a sequence of them or a dict, "
-                            f"got {type(inputs).__name__}")
+            raise TypeError(
+                f"backward(): inputs must be tensors, a sequence of them or a dict, "
+                f"got {type(inputs).__name__}"
+            )
         inputs = _as_tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
-    _C._run_backward(roots, _given_grads(grad_tensors, len(roots)), keep, create_graph, inputs, True)
+    _C._run_backward(
+        roots, _given_grads(grad_tensors, len(roots)), keep, create_graph, inputs, True
+    )
 
 
 def grad(
@@ -87,8 +95,10 @@ def grad(
     (tensor(6.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-                         "allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
     names = None
     if type(inputs) is dict:
         names = tuple(inputs)
@@ -106,11 +116,14 @@ def grad(
         for i, result in enumerate(results):
             if result is None:
                 raise RuntimeError(
-                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
-                    "Set allow_unused=True if this is the desired behavior."
+                    f"The differentiated Tensor at index {i} appears to not have been used in the "
+                    "graph. Set allow_unused=True if this is the desired behavior."
                 )
     if materialize_grads:
-        results = tuple(_zeros_like(t, create_graph) if r is None else r for r, t in zip(results, wanted, strict=True))
+        results = tuple(
+            _zeros_like(t, create_graph) if r is None else r
+            for r, t in zip(results, wanted, strict=True)
+        )
     return dict(zip(names, results, strict=True)) if names is not None else results
 
 
@@ -118,7 +131,9 @@ def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
     return _C._namespaces[""]["zeros_like"](tensor, requires_grad=requires_grad)
 
 
-def _batched(roots: Any, wanted: Any, grad_outputs: Any, keep: bool, create_graph: bool) -> tuple[Any, ...]:
+def _batched(
+    roots: Any, wanted: Any, grad_outputs: Any, keep: bool, create_graph: bool
+) -> tuple[Any, ...]:
     """One backward per slice of ``grad_outputs``; the results are stacked."""
     given = (grad_outputs,) if isinstance(grad_outputs, _C.Tensor) else tuple(grad_outputs)
     count = next(len(g) for g in given if g is not None)

@@ -17,8 +17,8 @@ class BackwardCFunction(_C._FunctionBase):
         if cls.vjp is not Function.vjp:
             if cls.backward is not Function.backward:
                 raise RuntimeError(
-                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-                    "should only implement one of them."
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                    "You should only implement one of them."
                 )
             return cls.vjp(self, *grads)
         return cls.backward(self, *grads)
@@ -41,7 +41,7 @@ class FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
         base = bases[0] if bases else None
         inherited = base is not None and getattr(base, "_has_setup_context", False)
-        cls._has_setup_context = "setup_context" in namespace and base is not None or inherited
+        cls._has_setup_context = ("setup_context" in namespace and base is not None) or inherited
 
 
 class Function(metaclass=FunctionMeta):
@@ -73,36 +73,38 @@ class Function(metaclass=FunctionMeta):
         import warnings
 
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so "
-            "you should invoke them on the class itself. Instantiating an autograd function will raise "
-            "an error in a future version.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version.",
             DeprecationWarning,
             stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-            "autograd function with static forward method: write @staticmethod forward and call "
-            "MyFunction.apply(...)."
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method: write @staticmethod forward "
+            "and call MyFunction.apply(...)."
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Computes the result; override it, with ``ctx`` first unless there is ``setup_context``."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        """Computes the result; override it, with ``ctx`` first or with ``setup_context``."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Stores on ``ctx`` what backward needs; override it together with a ctx-less ``forward``."""
+        """Stores on ``ctx`` what backward needs; goes with a ``forward`` without ``ctx``."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of forward's arguments, given those of its results; override it."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to "
-            "use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
         )
 
     @staticmethod
@@ -114,13 +116,16 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of the results, given those of the arguments; override it."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """The rule for batched arguments; override it."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must override the vmap staticmethod.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must override the vmap staticmethod."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -170,7 +175,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Poison(Function):
-    """Passes tensors on and ties them to ``sources``, so that a second derivative meets the error."""
+    """Passes tensors on, tied to ``sources``, so that a second derivative meets the error."""
 
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Any) -> Any:
@@ -178,7 +183,9 @@ class _Poison(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
 
 class InplaceFunction(Function):

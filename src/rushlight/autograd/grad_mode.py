@@ -15,7 +15,9 @@ def _is_generator_function(function: Any) -> bool:
     return code is not None and bool(code.co_flags & 0x20)
 
 
-def _wrap_generator(make_context: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_generator(
+    make_context: Callable[[], Any], function: Callable[..., Any]
+) -> Callable[..., Any]:
     """The mode holds while the generator's own code runs, not while its consumer does."""
 
     @functools.wraps(function)

@@ -58,11 +58,13 @@ def _apply_stack() -> None:
 
 
 class saved_tensors_hooks:
-    """Inside, every tensor saved for backward goes through ``pack_hook`` and back through ``unpack_hook``.
+    """Inside, tensors saved for backward go through ``pack_hook``, and back by ``unpack_hook``.
 
     >>> import rushlight as torch
     >>> x = torch.ones(2, requires_grad=True)
-    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), torch.from_numpy):
+    >>> def pack(t):
+    ...     return t.numpy(force=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(pack, torch.from_numpy):
     ...     y = x * x
     >>> y.sum().backward()
     >>> x.grad
@@ -107,8 +109,10 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept)
 
 
-def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> Any:
-    """Calls ``fn`` once per backward: with all gradients (``mode="all"``) or the first (``"any"``)."""
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
+) -> Any:
+    """Calls ``fn`` once per backward: with all gradients (``mode="all"``), or the first."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
