@@ -99,9 +99,7 @@ def diagonal_scatter(a, src, offset=0, dim1=0, dim2=1):
 
 
 def as_strided(a, size, stride, offset=0):
-    spots = [
-        offset + sum(i * s for i, s in zip(p, stride, strict=True)) for p in np.ndindex(*size)
-    ]
+    spots = [offset + sum(i * s for i, s in zip(p, stride, strict=True)) for p in np.ndindex(*size)]
     return a.reshape(-1)[np.array(spots, np.int64)].reshape(size)
 
 

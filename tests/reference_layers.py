@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from reference_reductions import log_softmax
 
 
@@ -217,6 +218,7 @@ REFERENCES = {
     "chain_matmul": lambda *matrices: chain(matrices),
     "linalg.multi_dot": chain,
     "cross": cross,
+    "linalg.cross": lambda a, b, dim=-1: np.cross(a, b, axis=dim),
     "clamp": clamp,
     "clip": clamp,
     "clamp_min": np.maximum,

@@ -1,12 +1,12 @@
 """NumPy's answer for the operations of `samples`: written from the definition, not for speed."""
 
 import numpy as np
+
 import reference_joins
 import reference_layers
 import reference_reductions
-from reference_joins import as_strided
-
 import rushlight as torch
+from reference_joins import as_strided
 from support import values
 
 
@@ -128,6 +128,10 @@ def repeat(a, *counts):
     return np.tile(a.reshape((1,) * (len(counts) - a.ndim) + a.shape), counts)
 
 
+def view(a, *shape):
+    return a if isinstance(shape[0], torch.dtype) else a.reshape(sizes(shape))
+
+
 REFERENCES = {
     "cat": lambda parts, dim=0: np.concatenate(parts, dim),
     "stack": lambda parts, dim=0: np.stack(parts, dim),
@@ -149,7 +153,7 @@ REFERENCES = {
     "clone": lambda a: a,
     "Tensor.contiguous": lambda a: a,
     "nn.functional.embedding": lambda index, weight: weight[index],
-    "Tensor.view": lambda a, *shape: a.reshape(sizes(shape)),
+    "Tensor.view": view,
     "reshape": lambda a, shape: a.reshape(shape),
     "permute": np.transpose,
     "transpose": np.swapaxes,

@@ -126,9 +126,7 @@ def weighted_distances(dtype, seed):
     yield from distances(dtype, seed)
     make = Maker(dtype, seed)
     for reduction in ("mean", "none"):
-        yield sample(
-            make(2, 3), apart(make, 2, 3), weight=make.positive(2, 3), reduction=reduction
-        )
+        yield sample(make(2, 3), apart(make, 2, 3), weight=make.positive(2, 3), reduction=reduction)
 
 
 @samples("nn.functional.smooth_l1_loss")

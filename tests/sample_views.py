@@ -15,6 +15,7 @@ def viewed(dtype, seed):
     yield sample(make(), 1, 1)
     yield sample(make(0, 3), 3, 0)
     yield sample(make.strided(2, 4), 2, 2, 2)
+    yield sample(make.transposed(2, 3), dtype)
 
 
 @samples("reshape")

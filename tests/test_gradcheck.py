@@ -1,6 +1,8 @@
 """gradcheck and gradgradcheck: what they accept, what they catch, and what they say."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -197,3 +199,13 @@ def test_jacobians():
         (found,), *facts = get_analytical_jacobian((x,), func(x))
     assert found.tolist() == wanted
     assert facts == [True, True, True]
+
+
+def test_importing_the_module_leaves_the_function_in_place():
+    program = (
+        "import rushlight as torch; import rushlight.autograd.gradcheck\n"
+        "from rushlight.autograd.gradcheck import GradcheckError, gradcheck\n"
+        "assert torch.autograd.gradcheck is gradcheck\n"
+        "assert torch.autograd.gradgradcheck.__name__ == 'gradgradcheck'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -62,7 +62,7 @@ COMPARISONS = ("lt", "le", "gt", "ge")
 FORMS = {
     "composite": "a function of other ops",
     "partial": "from the partial derivatives of its formula",
-    "linear": "a stated rule; linear in each argument, so forward mode is the op itself",
+    "linear": "a stated rule; the op is linear in each differentiable argument",
     "general": "a stated rule",
     "nondifferentiable": "none: the result has no gradient",
 }
@@ -274,7 +274,10 @@ def pages() -> dict[str, str]:
     for space in sorted({e["namespace"] for e in _C._registry()}):
         title = f"rushlight.{space}" if space else "rushlight"
         result[title] = api_page(title, grouped("function", space))
-    only_methods = grouped("method", "", lambda n: n not in grouped("function", ""))
+    only_methods: Groups = {}
+    for name, entries in grouped("method", "").items():
+        if alone := [e for e in entries if "function" not in e["forms"]]:
+            only_methods[name] = alone
     title = "rushlight.Tensor: methods that are not functions"
     result["rushlight.Tensor"] = api_page(title, only_methods)
     index = ["# Operations", "", "Generated from the registry of ops by `tools/generate.py`.", ""]

@@ -9,7 +9,7 @@
 
 namespace rl {
 
-// python/gc.cpp: the references that the collector would be told of.
+// python/node_type.cpp: the references that the collector would be told of.
 int traverse_ours(PyObject* o, visitproc visit, void* arg);
 
 namespace {
@@ -61,10 +61,8 @@ class Reach {
         bool found = false;
         for_each_reference(o, [&](PyObject* next) { found |= leads(next); });
         if (!found) continue;
-        if (is_tensor_object(o))
-          mark(reinterpret_cast<Tensor*>(o));
-        else
-          mark(reinterpret_cast<Node*>(o));
+        if (is_tensor_object(o)) mark(reinterpret_cast<Tensor*>(o));
+        else mark(reinterpret_cast<Node*>(o));
       }
     }
   }

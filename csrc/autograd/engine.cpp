@@ -157,10 +157,8 @@ class Run {
     for (size_t i = 0; i < request_.inputs.size(); i++) {
       const Edge& input = request_.inputs[i];
       if (input.node != node) continue;
-      if (request_.accumulate && node->cls == &accumulate_class)
-        accumulates = true;
-      else
-        captured_[i] = grads[input.nr];
+      if (request_.accumulate && node->cls == &accumulate_class) accumulates = true;
+      else captured_[i] = grads[input.nr];
     }
     return accumulates;
   }
@@ -230,10 +228,8 @@ class Run {
     if (!next.needed) return;
     Var& sum = next.incoming(to.node, to.nr);
     const TensorMeta& meta = to.node->meta(to.nr);
-    if (!sum)
-      sum = ops::zeros(meta.sizes, meta.dtype, meta.device);
-    else if (!is_exclusive(sum.get()) || !sum->contiguous)
-      sum = ops::contiguous(ops::clone(sum));
+    if (!sum) sum = ops::zeros(meta.sizes, meta.dtype, meta.device);
+    else if (!is_exclusive(sum.get()) || !sum->contiguous) sum = ops::contiguous(ops::clone(sum));
     node->cls->deposit(node, grad, sum);
     if (--next.waiting == 0) push(to.node);
   }

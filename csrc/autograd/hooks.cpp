@@ -138,8 +138,7 @@ void run_post_accumulate_hooks(Tensor* variable) {
   Object list(PyDict_Values(variable->extra->post_accumulate_hooks));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
     Object result(PyObject_CallOneArg(PyList_GET_ITEM(list.p, i), keep.object()));
-    if (result.p != Py_None)
-      fail("Tensor post accumulate grad hooks should return None.");
+    if (result.p != Py_None) fail("Tensor post accumulate grad hooks should return None.");
   }
 }
 

@@ -26,9 +26,9 @@ void apply_slices(Node* node, Pass& pass) {
 }
 
 const NodeClass slices_class = {.name = "CopySlices",
-                          .apply = apply_slices,
-                          .destroy = destroy_region,
-                          .payload = sizeof(RegionPtr)};
+                                .apply = apply_slices,
+                                .destroy = destroy_region,
+                                .payload = sizeof(RegionPtr)};
 
 // The history of a view whose base was written: the same elements taken from the base anew.
 void apply_region(Node* node, Pass& pass) {
@@ -37,9 +37,9 @@ void apply_region(Node* node, Pass& pass) {
 }
 
 const NodeClass region_class = {.name = "AsStridedBackward0",
-                          .apply = apply_region,
-                          .destroy = destroy_region,
-                          .payload = sizeof(RegionPtr)};
+                                .apply = apply_region,
+                                .destroy = destroy_region,
+                                .payload = sizeof(RegionPtr)};
 
 Region* region_of(const Tensor* view, const Tensor* base) {
   return new Region(region_in(base, view->sizes, view->strides, view->offset));
@@ -51,23 +51,26 @@ Region* region_of(const Tensor* view, const Tensor* base) {
   made = made.substr(0, made.find("Backward"));
   switch (t->extra->creation) {
     case Creation::NoGrad:
-      fail("A view was created in no_grad mode and is being modified inplace with grad mode "
-           "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
-           "can clarify your code by moving both the view and the inplace either both inside the "
-           "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
-           "want the inplace to be tracked).");
+      fail(
+          "A view was created in no_grad mode and is being modified inplace with grad mode "
+          "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+          "can clarify your code by moving both the view and the inplace either both inside the "
+          "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+          "want the inplace to be tracked).");
     case Creation::Inference:
-      fail("A view was created in inference mode and is being modified inplace in normal mode. "
-           "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
-           "your code by moving both the view and the inplace either both inside the "
-           "inference_mode block or both outside.");
+      fail(
+          "A view was created in inference mode and is being modified inplace in normal mode. "
+          "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+          "your code by moving both the view and the inplace either both inside the "
+          "inference_mode block or both outside.");
     default:
-      fail("Output ", t->output_nr, " of ", made,
-           " is a view and is being modified inplace. This view was created inside a custom "
-           "Function (or because an input was returned as-is) and the autograd logic to handle "
-           "view+inplace would override the custom backward associated with the custom Function, "
-           "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning "
-           "the output of the custom Function.");
+      fail(
+          "Output ", t->output_nr, " of ", made,
+          " is a view and is being modified inplace. This view was created inside a custom "
+          "Function (or because an input was returned as-is) and the autograd logic to handle "
+          "view+inplace would override the custom backward associated with the custom Function, "
+          "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning "
+          "the output of the custom Function.");
   }
 }
 
@@ -79,9 +82,8 @@ Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int
   if (base->contiguous) return r;
   Ints rows = contiguous_strides(base->sizes), order(base->dim());
   for (int i = 0; i < order.size(); i++) order[i] = i;
-  std::sort(order.data(), order.data() + order.size(), [&](int64_t a, int64_t b) {
-    return base->strides[int(a)] > base->strides[int(b)];
-  });
+  std::sort(order.data(), order.data() + order.size(),
+            [&](int64_t a, int64_t b) { return base->strides[int(a)] > base->strides[int(b)]; });
   auto translate = [&](int64_t step) {
     int64_t result = 0;
     for (int64_t d : order) {

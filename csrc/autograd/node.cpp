@@ -177,9 +177,7 @@ void set_history(Tensor* out, Node* node, int nr) {
   if (node->leads_to_python) mark(out);
 }
 
-bool requires_grad_slow(const Tensor* t) {
-  return t->extra->base && requires_grad(t->extra->base);
-}
+bool requires_grad_slow(const Tensor* t) { return t->extra->base && requires_grad(t->extra->base); }
 
 Edge gradient_edge(Tensor* t) {
   Node* fn = t->extra && t->extra->base ? grad_fn_of(t) : t->grad_fn;
@@ -197,9 +195,9 @@ void annotate_error(Node* node) {
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (value) {
-    std::string note = concat("raised in ", node->cls ? Py_TYPE(node)->tp_name : "a node",
-                              ", the backward of the operation at ",
-                              node->where.text_with_source());
+    std::string note =
+        concat("raised in ", node->cls ? Py_TYPE(node)->tp_name : "a node",
+               ", the backward of the operation at ", node->where.text_with_source());
     PyObject* done = PyObject_CallMethod(value, "add_note", "s", note.c_str());
     if (!done) PyErr_Clear();
     Py_XDECREF(done);

@@ -40,8 +40,8 @@ struct NodeHooks {
 // One call of a node's formula.
 struct Pass {
   bool create_graph;
-  Var* grads;    // of the node's outputs; null where nothing flowed
-  Var* results;  // of the node's inputs, one per edge
+  Var* grads;                      // of the node's outputs; null where nothing flowed
+  Var* results;                    // of the node's inputs, one per edge
   uint64_t wanted = ~uint64_t(0);  // bit per edge; edges past 63 share the last bit
 
   bool wants(int i) const { return wanted >> (i < 63 ? i : 63) & 1; }
@@ -57,9 +57,9 @@ struct NodeClass {
   const char* name;  // "MulBackward0"
   void (*apply)(Node*, Pass&);
   void (*each_saved)(Node*, SavedVisitor&) = nullptr;
-  void (*destroy)(Node*) = nullptr;                           // ends the payload
-  PyObject* (*attribute)(Node*, const char*) = nullptr;       // _saved_dim and the like; null: none
-  int (*traverse)(Node*, visitproc, void*) = nullptr;         // other Python references
+  void (*destroy)(Node*) = nullptr;                      // ends the payload
+  PyObject* (*attribute)(Node*, const char*) = nullptr;  // _saved_dim and the like; null: none
+  int (*traverse)(Node*, visitproc, void*) = nullptr;    // other Python references
   void (*clear)(Node*) = nullptr;
   // A view's gradient lands in a part of its input's: added there, without a tensor of its own.
   void (*deposit)(Node*, const Var& grad, Var& sum) = nullptr;
@@ -95,7 +95,7 @@ struct Node {
   bool freed;                // saved tensors were released
   bool leads_to_python;      // a cycle may pass through it: the collector tracks it
 
-  void* run;        // the backward run that uses `scratch` now
+  void* run;  // the backward run that uses `scratch` now
   Scratch scratch;
 
   const TensorMeta& meta(uint32_t nr) const { return nr == 0 ? output : more_outputs[nr - 1]; }

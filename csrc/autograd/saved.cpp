@@ -35,10 +35,11 @@ bool SavedTensor::pack(Tensor* t, bool is_output) {
   Py_DECREF(hook);
   if (t->storage->version != before) {
     Py_DECREF(content);
-    fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-         "pack hook can not be modified by in-place operations as this can lead to unexpected "
-         "side-effects. Please open an issue if you need to perform in-place operations on the "
-         "input to a pack hook.");
+    fail(
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+        "pack hook can not be modified by in-place operations as this can lead to unexpected "
+        "side-effects. Please open an issue if you need to perform in-place operations on the "
+        "input to a pack hook.");
   }
   Py_INCREF(saved_hooks.unpack);
   packed_ = new Packed{content, saved_hooks.unpack, t->output_nr, is_output};
@@ -48,10 +49,11 @@ bool SavedTensor::pack(Tensor* t, bool is_output) {
 
 void SavedTensor::save_input(Tensor* t) {
   if (t->storage->inference && !modes.inference) [[unlikely]]
-    fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-         "inference mode in computation tracked by autograd. To work around this, you can make a "
-         "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
-         "`torch.inference_mode()`.");
+    fail(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+        "inference mode in computation tracked by autograd. To work around this, you can make a "
+        "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+        "`torch.inference_mode()`.");
   version_ = t->storage->version;
   if (pack(t, false)) return;
   Py_INCREF(t);
@@ -71,21 +73,23 @@ void SavedTensor::save_output(Tensor* t) {
 
 Var SavedTensor::unpack(Node* owner) const {
   switch (kind_) {
-    case Kind::Empty:
-      return {};
+    case Kind::Empty: return {};
     case Kind::Freed:
-      fail("Trying to backward through the graph a second time (or directly access saved tensors "
-           "after they have already been freed). Saved intermediate values of the graph are freed "
-           "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-           "backward through the graph a second time or if you need to access saved tensors after "
-           "calling backward.");
+      fail(
+          "Trying to backward through the graph a second time (or directly access saved tensors "
+          "after they have already been freed). Saved intermediate values of the graph are freed "
+          "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+          "backward through the graph a second time or if you need to access saved tensors after "
+          "calling backward.");
     case Kind::Packed: {
       PyObject* content = call_hook(packed_->unpack, packed_->content);
       if (!is_tensor(content)) {
         const char* got = Py_TYPE(content)->tp_name;
         Py_DECREF(content);
-        fail_as(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got "
-                                 "result of type ", got);
+        fail_as(PyExc_TypeError,
+                "Output of saved tensor unpack_hook expected to be a Tensor but got "
+                "result of type ",
+                got);
       }
       Var v = Var::steal(reinterpret_cast<Tensor*>(content));
       if (!packed_->is_output) return v;
@@ -93,8 +97,7 @@ Var SavedTensor::unpack(Node* owner) const {
       set_history(out.get(), owner, int(packed_->output_nr));
       return out;
     }
-    default:
-      break;
+    default: break;
   }
   if (tensor_->storage->version != version_) fail_version(owner);
   if (kind_ == Kind::Input || !modes.grad) return Var(tensor_);
@@ -121,8 +124,9 @@ void SavedTensor::fail_version(Node* owner) const {
   if (s->writer)
     text << "  overwritten by " << (s->writer_op ? s->writer_op : "an in-place operation") << " at "
          << s->writer.text_with_source() << "\n";
-  text << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
-          "before the write), or move the write after backward().";
+  text
+      << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
+         "before the write), or move the write after backward().";
   fail(text.str());
 }
 

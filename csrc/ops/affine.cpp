@@ -10,9 +10,9 @@ namespace {
 void check_expands(const Var& input, const Ints& sizes) {
   if (can_expand(input.sizes(), sizes)) return;
   int lead = sizes.size() - input.dim();
-  check(lead >= 0, "expand(", input.sizes(), ", size=", sizes,
-        "): the number of sizes provided (", sizes.size(),
-        ") must be greater or equal to the number of dimensions in the tensor (", input.dim(), ")");
+  check(lead >= 0, "expand(", input.sizes(), ", size=", sizes, "): the number of sizes provided (",
+        sizes.size(), ") must be greater or equal to the number of dimensions in the tensor (",
+        input.dim(), ")");
   int at = sizes.size() - 1;
   while (input.size(at - lead) == 1 || input.size(at - lead) == sizes[at]) at--;
   fail("The expanded size of the tensor (", sizes[at], ") must match the existing size (",
@@ -115,7 +115,8 @@ RL_OP(Addbmm)
 struct Addmv : General {
   static constexpr auto signature =
       "addmv(Tensor input, Tensor mat, Tensor vec, *, float beta=1, float alpha=1)";
-  static constexpr auto doc = "addmv(c, a, x): beta * c + alpha * a @ x, for a matrix and a vector.";
+  static constexpr auto doc =
+      "addmv(c, a, x): beta * c + alpha * a @ x, for a matrix and a vector.";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|vec|mat";
   static constexpr bool inplace = true;
@@ -126,9 +127,8 @@ struct Addmv : General {
           "size mismatch, got input (", input.dim() ? input.size(0) : 1, "), mat (", mat.size(0),
           "x", mat.size(1), "), vec (", vec.size(0), ")");
     check(input.dtype() == mat.dtype() && mat.dtype() == vec.dtype(),
-          "addmv input tensors must have the same dtype, but got ",
-          info(input.dtype()).tensor_name, ", ", info(mat.dtype()).tensor_name, ", and ",
-          info(vec.dtype()).tensor_name);
+          "addmv input tensors must have the same dtype, but got ", info(input.dtype()).tensor_name,
+          ", ", info(mat.dtype()).tensor_name, ", and ", info(vec.dtype()).tensor_name);
     check_multiplies("addmv_impl_cpu", vec.dtype());
     Var out = begin_with(input, {mat.size(0)}, vec.dtype(), beta);
     Var column = alias(vec.get(), {vec.size(0), 1}, {vec->strides[0], 1}, vec->offset);
@@ -246,7 +246,8 @@ struct LinearLayer : General {
 
 struct LinearOp : Composite {
   static constexpr auto signature = "linear(Tensor input, Tensor weight, Tensor? bias=None)";
-  static constexpr auto doc = "linear(x, weight, bias): x @ weight.T + bias, over the last dimension.";
+  static constexpr auto doc =
+      "linear(x, weight, bias): x @ weight.T + bias, over the last dimension.";
   static constexpr auto module = "nn.functional";
   static constexpr auto family = "contraction";
   static constexpr bool out = false;
@@ -255,8 +256,10 @@ struct LinearOp : Composite {
     check(n > 0 && weight.dim() > 0,
           "both arguments to linear need to be at least 1D, but they are ", n, "D and ",
           weight.dim(), "D");
-    check(weight.dim() <= 2, "linear: weight: t() expects a tensor with <= 2 dimensions, but self "
-                             "is ", weight.dim(), "D");
+    check(weight.dim() <= 2,
+          "linear: weight: t() expects a tensor with <= 2 dimensions, but self "
+          "is ",
+          weight.dim(), "D");
     if (weight.dim() == 1) {
       check(!bias, "linear: mat2 must be a matrix, got 1-D tensor (a bias needs a 2-D weight)");
       return ops::matmul(input, weight);
@@ -311,8 +314,8 @@ RL_OP(LinearOp)
 
 Var bilinear(const Var& x, const Var& y, const Var& weight, const Var& bias) {
   check(weight.dim() == 3, "bilinear(): weight must be 3-D, but got shape ", weight.sizes());
-  check(x.dim() == y.dim() && x.dim() > 0,
-        "bilinear(): input dimensions do not match: got ", x.dim(), " and ", y.dim());
+  check(x.dim() == y.dim() && x.dim() > 0, "bilinear(): input dimensions do not match: got ",
+        x.dim(), " and ", y.dim());
   for (int i = 0; i < x.dim() - 1; i++)
     check(x.size(i) == y.size(i), "bilinear(): input batch dimensions do not match at dim ", i,
           ": got ", x.size(i), " and ", y.size(i));

@@ -152,6 +152,7 @@ struct TruncDivide : Binary<TruncDivide> {
   static constexpr Types types = Types::Real;
   static constexpr bool function = false;
   static constexpr bool method = false;
+  static constexpr bool inplace = false;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::None};
   template <class V> static V value(V a, V b) {

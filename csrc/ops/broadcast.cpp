@@ -10,8 +10,7 @@ Ints broadcast(const Ints& a, const Ints& b) {
   for (int i = 0; i < shorter.size(); i++) {
     int64_t x = longer[lead + i], y = shorter[i];
     if (x == y) continue;
-    if (x == 1)
-      sizes[lead + i] = y;
+    if (x == 1) sizes[lead + i] = y;
     else if (y != 1)
       fail("The size of tensor a (", &longer == &a ? x : y, ") must match the size of tensor b (",
            &longer == &a ? y : x, ") at non-singleton dimension ", lead + i, " (shapes ", a,

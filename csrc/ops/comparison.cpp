@@ -7,16 +7,16 @@ using namespace math;
 
 namespace {
 
-#define RL_COMPARISON(Type, function, op, others, text, kinds)             \
-  struct Type : Binary<Type> {                                             \
-    static constexpr auto name = #function;                                \
-    static constexpr auto aliases = others;                                \
-    static constexpr auto doc = #function "(a, b): " text;                 \
-    static constexpr Types types = kinds;                                  \
-    static constexpr Result result = Result::Bool;                         \
-    static constexpr bool differentiable = false;                          \
-    template <class V> static auto value(V a, V b) { return a op b; }      \
-  };                                                                       \
+#define RL_COMPARISON(Type, function, op, others, text, kinds)        \
+  struct Type : Binary<Type> {                                        \
+    static constexpr auto name = #function;                           \
+    static constexpr auto aliases = others;                           \
+    static constexpr auto doc = #function "(a, b): " text;            \
+    static constexpr Types types = kinds;                             \
+    static constexpr Result result = Result::Bool;                    \
+    static constexpr bool differentiable = false;                     \
+    template <class V> static auto value(V a, V b) { return a op b; } \
+  };                                                                  \
   RL_POINTWISE(Type)
 RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All)
 RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.", Types::All)
@@ -70,19 +70,18 @@ struct LogicalNot : Unary<LogicalNot> {
 };
 RL_POINTWISE(LogicalNot)
 
-#define RL_BITWISE(Type, function, op, about)                                         \
-  struct Type : Binary<Type> {                                                        \
-    static constexpr auto name = #function;                                           \
-    static constexpr auto doc = #function "(a, b): " about;                           \
-    static constexpr Types types = Types::IntegerBool;                                \
-    static constexpr bool differentiable = false;                                     \
-    template <class V> static V value(V a, V b) {                                     \
-      if constexpr (std::is_same_v<V, Symbol>)                                        \
-        return Symbol("(" + a.text() + " " #op " " + b.text() + ")");                 \
-      else                                                                            \
-        return V(a op b);                                                             \
-    }                                                                                 \
-  };                                                                                  \
+#define RL_BITWISE(Type, function, op, about)                         \
+  struct Type : Binary<Type> {                                        \
+    static constexpr auto name = #function;                           \
+    static constexpr auto doc = #function "(a, b): " about;           \
+    static constexpr Types types = Types::IntegerBool;                \
+    static constexpr bool differentiable = false;                     \
+    template <class V> static V value(V a, V b) {                     \
+      if constexpr (std::is_same_v<V, Symbol>)                        \
+        return Symbol("(" + a.text() + " " #op " " + b.text() + ")"); \
+      else return V(a op b);                                          \
+    }                                                                 \
+  };                                                                  \
   RL_POINTWISE(Type)
 RL_BITWISE(BitwiseAnd, bitwise_and, &, "the bits set in both; for bool, logical and.")
 RL_BITWISE(BitwiseOr, bitwise_or, |, "the bits set in one of them; for bool, logical or.")
@@ -97,8 +96,7 @@ struct ShiftLeft : Binary<ShiftLeft> {
   template <class V> static V value(V a, V b) {
     if constexpr (std::is_same_v<V, Symbol>)
       return Symbol("(" + a.text() + " << " + b.text() + ")");
-    else
-      return b < V(0) || b >= V(8 * sizeof(V)) ? V(0) : V(std::make_unsigned_t<V>(a) << b);
+    else return b < V(0) || b >= V(8 * sizeof(V)) ? V(0) : V(std::make_unsigned_t<V>(a) << b);
   }
 };
 RL_POINTWISE(ShiftLeft)
@@ -111,8 +109,7 @@ struct ShiftRight : Binary<ShiftRight> {
   template <class V> static V value(V a, V b) {
     if constexpr (std::is_same_v<V, Symbol>)
       return Symbol("(" + a.text() + " >> " + b.text() + ")");
-    else
-      return V(a >> (b < V(0) || b >= V(8 * sizeof(V)) ? V(8 * sizeof(V) - 1) : b));
+    else return V(a >> (b < V(0) || b >= V(8 * sizeof(V)) ? V(8 * sizeof(V) - 1) : b));
   }
 };
 RL_POINTWISE(ShiftRight)

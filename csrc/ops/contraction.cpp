@@ -11,9 +11,9 @@ namespace {
 // How C++ spells an element type, as torch's messages do.
 const char* cpp_name(DType d) {
   static const char* const names[kDTypes] = {
-      "bool",          "unsigned char", "signed char", "short", "int", "long int", "c10::Half",
-      "c10::BFloat16", "float",         "double",      "c10::complex<float>",
-      "c10::complex<double>"};
+      "bool",  "unsigned char", "signed char",         "short",
+      "int",   "long int",      "c10::Half",           "c10::BFloat16",
+      "float", "double",        "c10::complex<float>", "c10::complex<double>"};
   return names[int(d)];
 }
 
@@ -55,8 +55,8 @@ void check_batches(const Var& a, const Var& b) {
   check(a.size(0) == b.size(0) && a.size(2) == b.size(1),
         "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
         a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
-  check(a.dtype() == b.dtype(), "expected scalar type ", info(a.dtype()).tensor_name,
-        " but found ", info(b.dtype()).tensor_name);
+  check(a.dtype() == b.dtype(), "expected scalar type ", info(a.dtype()).tensor_name, " but found ",
+        info(b.dtype()).tensor_name);
   check_multiplies("bmm", a.dtype());
 }
 
@@ -81,6 +81,14 @@ void multiply_batched(Factor a, Factor b, const Ints& batch, Tensor* into, doubl
   int count = batch.size();
   check(count <= cpu::kMaxBatchDims, "matmul: tensors of more than ", cpu::kMaxBatchDims + 2,
         " dimensions are not supported");
+  int64_t m = a.rows(), n = b.cols(), k = a.cols();
+  Unlocked unlocked(work_of(m, n, k) * double(element_count(batch)), {a.t, b.t, into});
+  if (count == 1 && into->dim() == 3 && a.t->dim() == 3 && b.t->dim() == 3 &&
+      a.t->sizes[0] == batch[0] && b.t->sizes[0] == batch[0] && into->sizes[0] == batch[0]) {
+    cpu::gemm_batched(into->dtype, batch[0], m, n, k, alpha, a.ref(), a.t->strides[0], b.ref(),
+                      b.t->strides[0], beta, into->data(), m * n, n);
+    return;
+  }
   cpu::BatchDim dims[cpu::kMaxBatchDims];
   auto stride = [&](const Tensor* t, int d) -> int64_t {
     int at = d - (count - (t->dim() - 2));
@@ -91,8 +99,6 @@ void multiply_batched(Factor a, Factor b, const Ints& batch, Tensor* into, doubl
     bool summed = at < 0 || into->sizes[at] != batch[d];
     dims[d] = {batch[d], stride(a.t, d), stride(b.t, d), summed ? 0 : into->strides[at], summed};
   }
-  int64_t m = a.rows(), n = b.cols(), k = a.cols();
-  Unlocked unlocked(work_of(m, n, k) * double(element_count(batch)), {a.t, b.t, into});
   cpu::gemm_nd(into->dtype, dims, count, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(), n);
 }
 

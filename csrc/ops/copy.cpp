@@ -28,8 +28,7 @@ struct Clone : Linear {
   static constexpr bool out = false;
   static Var forward(const Var& input, PyObject* memory_format) {
     bool rows = memory_format && memory_format != Py_None && is_contiguous_format(memory_format);
-    Var copy = rows ? empty(input.sizes(), input.dtype())
-                    : empty_like(input.get(), input.dtype());
+    Var copy = rows ? empty(input.sizes(), input.dtype()) : empty_like(input.get(), input.dtype());
     ops::copy_data(copy.get(), input.get());
     return copy;
   }
@@ -111,14 +110,12 @@ struct Fill : Linear {
 RL_OP(Fill)
 
 // The histories of the in-place forms, under torch's names for them.
-#define RL_FILLED(Type, label)                                                              \
-  struct Type : Linear {                                                                    \
-    static constexpr auto signature = "_filled(Tensor input, Tensor|Number value)";         \
-    static constexpr auto grad_name = label;                                                \
-    static Var forward(const Var& input, const Var&) { return alias(input.get()); }         \
-    static void vjp(Back& b, const In& input, const In& value) {                            \
-      Fill::vjp(b, input, value);                                                           \
-    }                                                                                       \
+#define RL_FILLED(Type, label)                                                                 \
+  struct Type : Linear {                                                                       \
+    static constexpr auto signature = "_filled(Tensor input, Tensor|Number value)";            \
+    static constexpr auto grad_name = label;                                                   \
+    static Var forward(const Var& input, const Var&) { return alias(input.get()); }            \
+    static void vjp(Back& b, const In& input, const In& value) { Fill::vjp(b, input, value); } \
   };
 RL_FILLED(FilledNumber, "FillBackward2")
 RL_FILLED(FilledTensor, "FillBackward3")
@@ -137,10 +134,8 @@ void fill_in_place(Tensor* self, const Var& value, const char* name) {
 }
 
 void Fill::into(Tensor* self, bool, const Var&, const Var& value) {
-  if (value->wrapped_number)
-    fill_in_place<FilledNumber>(self, value, "fill_");
-  else
-    fill_in_place<FilledTensor>(self, value, "fill_");
+  if (value->wrapped_number) fill_in_place<FilledNumber>(self, value, "fill_");
+  else fill_in_place<FilledTensor>(self, value, "fill_");
 }
 
 struct Zero : Composite {
@@ -176,7 +171,8 @@ RL_OP(Copied)
 
 struct CopyInto : Composite {
   static constexpr auto signature = "copy_(Tensor input, Tensor src, bool non_blocking=False)";
-  static constexpr auto doc = "copy_(src): takes the elements of src, cast and broadcast, in place.";
+  static constexpr auto doc =
+      "copy_(src): takes the elements of src, cast and broadcast, in place.";
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& src, bool) {
@@ -234,14 +230,16 @@ RL_OP(AsStridedScatter)
 }  // namespace
 
 void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64_t offset) {
-  check(sizes.size() == strides.size(), "as_strided: mismatch in length of strides and shape: ",
-        strides, " and ", sizes);
+  check(sizes.size() == strides.size(),
+        "as_strided: mismatch in length of strides and shape: ", strides, " and ", sizes);
   int64_t last = offset;
   bool overflow = false;
   for (int i = 0; i < sizes.size(); i++) {
     check(sizes[i] >= 0, "as_strided: negative size ", sizes[i], " in ", sizes);
-    check(strides[i] >= 0, "as_strided: Negative strides are not supported at the moment, got "
-                           "strides: ", strides);
+    check(strides[i] >= 0,
+          "as_strided: Negative strides are not supported at the moment, got "
+          "strides: ",
+          strides);
     if (sizes[i] == 0) return;
     int64_t reach;
     overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||

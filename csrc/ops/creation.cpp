@@ -10,7 +10,7 @@ namespace {
 // The type of a filled tensor follows the value.
 DType of_value(const std::optional<DType>& dtype, const Var& value) {
   if (dtype) return *dtype;
-  return is_integral(value.dtype()) ? value.dtype()
+  return is_integral(value.dtype())  ? value.dtype()
          : is_complex(value.dtype()) ? complex_of(default_dtype())
                                      : default_dtype();
 }
@@ -46,29 +46,29 @@ struct EmptyStrided : Creation_ {
 };
 RL_OP(EmptyStrided)
 
-#define RL_CONSTANT(Type, kind, number)                                                      \
-  struct Type : Creation_ {                                                                      \
-    static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                 \
-    static constexpr auto doc = kind "(*size): a tensor of " #number "s.";                   \
-    static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                  \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                   \
-      return finish(number == 0 ? ops::zeros(size, chosen(dtype))                                \
-                                : ops::full(size, number, chosen(dtype)),                        \
-                    requires_grad);                                                              \
-    }                                                                                            \
-  };                                                                                             \
-  RL_OP(Type)                                                                                    \
-  struct Type##Like : Creation_ {                                                                \
-    static constexpr auto signature = kind                                                   \
-        "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                    \
+#define RL_CONSTANT(Type, kind, number)                                                           \
+  struct Type : Creation_ {                                                                       \
+    static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                      \
+    static constexpr auto doc = kind "(*size): a tensor of " #number "s.";                        \
+    static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                   \
+                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
+      return finish(                                                                              \
+          number == 0 ? ops::zeros(size, chosen(dtype)) : ops::full(size, number, chosen(dtype)), \
+          requires_grad);                                                                         \
+    }                                                                                             \
+  };                                                                                              \
+  RL_OP(Type)                                                                                     \
+  struct Type##Like : Creation_ {                                                                 \
+    static constexpr auto signature =                                                             \
+        kind "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                \
     static constexpr auto doc = kind "_like(x): " #number "s with the shape and type of x.";      \
-    static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                  \
-                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {        \
-      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                            \
-      ops::fill_data(v.get(), number);                                                           \
-      return finish(v, requires_grad);                                                           \
-    }                                                                                            \
-  };                                                                                             \
+    static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                   \
+                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {         \
+      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                             \
+      ops::fill_data(v.get(), number);                                                            \
+      return finish(v, requires_grad);                                                            \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type##Like)
 RL_CONSTANT(Zeros, "zeros", 0)
 RL_CONSTANT(Ones, "ones", 1)
@@ -85,8 +85,7 @@ struct EmptyLike : Creation_ {
 RL_OP(EmptyLike)
 
 struct Full : Creation_ {
-  static constexpr auto signature =
-      "full(int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
+  static constexpr auto signature = "full(int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
   static constexpr auto doc = "full(size, value): a tensor with every element equal to value.";
   static Var forward(const Ints& size, const Var& fill_value, std::optional<DType> dtype, PyObject*,
                      std::optional<Device>, bool requires_grad, PyObject*) {
@@ -96,8 +95,9 @@ struct Full : Creation_ {
 RL_OP(Full)
 
 struct FullLike : Creation_ {
-  static constexpr auto signature = "full_like(Tensor input, Tensor|Number fill_value, *, "
-                                    RL_OPTIONS ", object? memory_format=None)";
+  static constexpr auto signature =
+      "full_like(Tensor input, Tensor|Number fill_value, *, " RL_OPTIONS
+      ", object? memory_format=None)";
   static constexpr auto doc = "full_like(x, value): every element equal to value, shaped as x.";
   static Var forward(const Var& input, const Var& fill_value, std::optional<DType> dtype, PyObject*,
                      std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {
@@ -106,20 +106,20 @@ struct FullLike : Creation_ {
 };
 RL_OP(FullLike)
 
-#define RL_NEW(Type, kind, value)                                                            \
-  struct Type : NonDifferentiable {                                                              \
+#define RL_NEW(Type, kind, value)                                                                 \
+  struct Type : NonDifferentiable {                                                               \
     static constexpr auto signature = "new_" kind "(Tensor input, size size, *, " RL_OPTIONS ")"; \
-    static constexpr auto doc = "new_" kind "(*size): a new tensor with x's dtype.";         \
-    static constexpr auto family = "creation";                                                   \
-    static constexpr bool function = false;                                                      \
-    static constexpr bool out = false;                                                           \
+    static constexpr auto doc = "new_" kind "(*size): a new tensor with x's dtype.";              \
+    static constexpr auto family = "creation";                                                    \
+    static constexpr bool function = false;                                                       \
+    static constexpr bool out = false;                                                            \
     static Var forward(const Var& input, const Ints& size, std::optional<DType> dtype, PyObject*, \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                   \
-      Var v = empty(size, dtype.value_or(input.dtype()));                                        \
-      if (value >= 0) ops::fill_data(v.get(), value);                                            \
-      return finish(v, requires_grad);                                                           \
-    }                                                                                            \
-  };                                                                                             \
+                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
+      Var v = empty(size, dtype.value_or(input.dtype()));                                         \
+      if (value >= 0) ops::fill_data(v.get(), value);                                             \
+      return finish(v, requires_grad);                                                            \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type)
 RL_NEW(NewZeros, "zeros", 0)
 RL_NEW(NewOnes, "ones", 1)
@@ -162,8 +162,8 @@ void write_range(const Var& v, const Var& start, const Var& step) {
 
 Var arange(const Var& start, const Var& end, const Var& step, std::optional<DType> dtype,
            bool requires_grad) {
-  bool integral = is_integral(start.dtype()) && is_integral(end.dtype()) &&
-                  is_integral(step.dtype());
+  bool integral =
+      is_integral(start.dtype()) && is_integral(end.dtype()) && is_integral(step.dtype());
   DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
   double a = *ops::to(start, DType::F64)->data<double>();
   double b = *ops::to(end, DType::F64)->data<double>();
@@ -171,8 +171,8 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   check(s != 0, "arange: step must be nonzero");
   check(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   check((s > 0 && b >= a) || (s < 0 && b <= a),
-        "arange: upper bound and lower bound inconsistent with step sign: ", a, " -> ", b,
-        " by ", s);
+        "arange: upper bound and lower bound inconsistent with step sign: ", a, " -> ", b, " by ",
+        s);
   double count = std::ceil((b - a) / s);
   check(count >= 0 && count < 1e15, "arange: invalid size, possible overflow: ", count);
   int64_t n = int64_t(count);
@@ -187,6 +187,7 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   return finish(v, requires_grad);
 }
 
+// clang-format off
 #define RL_ARANGE(Type, parameters, ...)                                                       \
   struct Type : Creation_ {                                                                    \
     static constexpr auto signature = "arange(" parameters ", *, " RL_OPTIONS ")";             \
@@ -205,6 +206,7 @@ RL_ARANGE(ArangeRange, "Number start, Number end, Number step=1", const Var& sta
     }
   };
 RL_OP(ArangeRange)
+// clang-format on
 
 struct Linspace : Creation_ {
   static constexpr auto signature =
@@ -233,7 +235,8 @@ struct Logspace : Creation_ {
                      std::optional<DType> dtype, PyObject*, std::optional<Device>,
                      bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
-    Var wide = Linspace::forward(start, end, steps, DType::F64, nullptr, std::nullopt, false, nullptr);
+    Var wide =
+        Linspace::forward(start, end, steps, DType::F64, nullptr, std::nullopt, false, nullptr);
     double* x = wide->data<double>();
     for (int64_t i = 0; i < steps; i++) x[i] = std::pow(base, x[i]);
     return finish(ops::to(wide, chosen(dtype)), requires_grad);

@@ -33,17 +33,19 @@ void check_target(const Var& input, const Var& target, const Var& weight) {
             ") to match target batch_size (", target.size(0), ").");
   bool one = n == 1 && target.numel() == 1 && target.dim() <= 1;
   if (n <= 2)
-    check(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported: input "
-                             "has shape ", input.sizes(), " and target ", target.sizes());
+    check(target.dim() <= 1,
+          "0D or 1D target tensor expected, multi-target not supported: input "
+          "has shape ",
+          input.sizes(), " and target ", target.sizes());
   check(one || target.sizes() == wanted, "Expected target size ", wanted, ", got ", target.sizes());
   check(target.dtype() == DType::I64 || target.dtype() == DType::U8,
         "expected target dtype to be Long or Byte, but got ", info(target.dtype()).tensor_name,
         ". Class indices: use target.long()");
   int64_t classes = input.size(n == 1 ? 0 : 1);
-  check(!weight || (weight.dim() <= 1 && weight.numel() == classes),
-        "weight tensor should be defined either for all ", classes,
-        " classes or no classes but got weight tensor of shape: ",
-        weight ? weight.sizes() : Ints());
+  check(
+      !weight || (weight.dim() <= 1 && weight.numel() == classes),
+      "weight tensor should be defined either for all ", classes,
+      " classes or no classes but got weight tensor of shape: ", weight ? weight.sizes() : Ints());
   check(!weight || weight.dtype() == input.dtype(), "expected scalar type ",
         info(input.dtype()).tensor_name, " but found ",
         weight ? info(weight.dtype()).tensor_name : "", " (the weight of the classes)");
@@ -64,8 +66,8 @@ const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
     position[i] = at % target.size(i);
     at /= target.size(i);
   }
-  fail_as(PyExc_IndexError, "Target ", bad, " is out of bounds. (target", position,
-          ", with ", classes, " classes: expected 0 to ", classes - 1, ")");
+  fail_as(PyExc_IndexError, "Target ", bad, " is out of bounds. (target", position, ", with ",
+          classes, " classes: expected 0 to ", classes - 1, ")");
 }
 
 Ints loss_sizes(const Ints& input) {
@@ -140,8 +142,8 @@ struct CrossEntropyOf : General {
     Var total = empty({}, DType::F64);
     int64_t bad;
     {
-      Unlocked unlocked(double(x.numel()) * 3, {x.get(), t.get(), w.get(), each.get(), lse.get(),
-                                                total.get()});
+      Unlocked unlocked(double(x.numel()) * 3,
+                        {x.get(), t.get(), w.get(), each.get(), lse.get(), total.get()});
       bad = cpu::cross_entropy(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
                                smoothing, each->data(), lse->data(), total->data<double>(),
                                shape.rows, shape.classes, shape.inner);
@@ -166,11 +168,12 @@ struct CrossEntropyOf : General {
       b[0] = g * (ops::softmax(*input, shape.dim) * all - counts);
       return;
     }
-    Var x = dense(*input), t = dense_target(*target), lse = b.out(1), gx = empty(x.sizes(), x.dtype());
+    Var x = dense(*input), t = dense_target(*target), lse = b.out(1),
+        gx = empty(x.sizes(), x.dtype());
     w = dense(w);
     Var g = each_gradient(b.g(), reduce, scale, lse.sizes());
-    Unlocked unlocked(double(x.numel()) * 3, {g.get(), x.get(), lse.get(), t.get(), w.get(),
-                                              gx.get()});
+    Unlocked unlocked(double(x.numel()) * 3,
+                      {g.get(), x.get(), lse.get(), t.get(), w.get(), gx.get()});
     cpu::cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
                                 data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
                                 shape.classes, shape.inner);
@@ -216,9 +219,9 @@ struct NllLossOf : General {
     Var t = dense_target(*target), g = ops::contiguous(b.g());
     w = dense(w);
     Var gx = empty(input.sizes(), g.dtype());
-    cpu::nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale,
-                           t->data<int64_t>(), data_of(w), ignore_index, gx->data(), shape.rows,
-                           shape.classes, shape.inner);
+    cpu::nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale, t->data<int64_t>(),
+                           data_of(w), ignore_index, gx->data(), shape.rows, shape.classes,
+                           shape.inner);
     b[0] = gx;
   }
 };
@@ -229,16 +232,17 @@ Var soft_cross_entropy(const Var& input, Var target, const Var& weight, Reduce r
   int dim = input.dim() == 1 ? 0 : 1;
   check(is_floating(target.dtype()),
         "Expected floating point type for target with class probabilities, got ",
-        info(target.dtype()).tensor_name, ". (A target of class indices has one dimension less than "
-        "the input of shape ", input.sizes(), ".)");
+        info(target.dtype()).tensor_name,
+        ". (A target of class indices has one dimension less than "
+        "the input of shape ",
+        input.sizes(), ".)");
   check(ignore_index < 0, "ignore_index is not supported for floating point target");
   int64_t classes = input.size(dim);
-  check(!weight || (weight.dim() == 1 && weight.numel() == classes),
-        "cross_entropy: weight tensor should be defined either for all ", classes,
-        " classes or no classes but got weight tensor of shape: ",
-        weight ? weight.sizes() : Ints());
-  if (smoothing > 0)
-    target = target * Var(1 - smoothing) + Var(smoothing / double(classes));
+  check(
+      !weight || (weight.dim() == 1 && weight.numel() == classes),
+      "cross_entropy: weight tensor should be defined either for all ", classes,
+      " classes or no classes but got weight tensor of shape: ", weight ? weight.sizes() : Ints());
+  if (smoothing > 0) target = target * Var(1 - smoothing) + Var(smoothing / double(classes));
   Var each = ops::log_softmax(input, dim) * target;
   if (weight) {
     Ints sizes(input.dim(), 1);

@@ -11,7 +11,35 @@ namespace {
 constexpr int kLetters = 52, kEllipsis = kLetters;
 constexpr int kMaxLabels = kLetters + 64;  // and one label for each dimension of an ellipsis
 
-using Labels = std::vector<int>;
+// One label for each dimension of a tensor.
+class Labels {
+ public:
+  void push_back(int label) {
+    check(size_ < kMax, "einsum(): more than ", kMax, " subscripts for one tensor");
+    labels_[size_++] = uint8_t(label);
+  }
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int operator[](int i) const { return labels_[i]; }
+  const uint8_t* begin() const { return labels_; }
+  const uint8_t* end() const { return labels_ + size_; }
+  int find(int label) const {
+    for (int i = 0; i < size_; i++)
+      if (labels_[i] == label) return i;
+    return -1;
+  }
+  bool has(int label) const { return find(label) >= 0; }
+  Labels operator+(const Labels& more) const {
+    Labels sum = *this;
+    for (int label : more) sum.push_back(label);
+    return sum;
+  }
+
+ private:
+  static constexpr int kMax = 120;
+  int size_ = 0;
+  uint8_t labels_[kMax];
+};
 
 std::string label_text(int label) {
   if (label >= kLetters) return "...";
@@ -25,10 +53,6 @@ struct Equation {
   bool has_output = false;
 };
 
-bool has(const Labels& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 Equation parse(const std::string& text) {
   Equation e;
   e.inputs.emplace_back();
@@ -36,14 +60,13 @@ Equation parse(const std::string& text) {
     char c = text[i];
     Labels& now = e.has_output ? e.output : e.inputs.back();
     auto where = [&] {
-      return e.has_output ? std::string("the output")
-                          : concat("operand ", e.inputs.size() - 1);
+      return e.has_output ? std::string("the output") : concat("operand ", e.inputs.size() - 1);
     };
     if (c == ' ') continue;
     if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) {
       now.push_back(c <= 'Z' ? c - 'A' : c - 'a' + 26);
     } else if (c == '.') {
-      check(!has(now, kEllipsis), "einsum(): found '.' for ", where(),
+      check(!now.has(kEllipsis), "einsum(): found '.' for ", where(),
             " for which an ellipsis was already found");
       check(text.compare(i, 3, "...") == 0, "einsum(): found '.' for ", where(),
             " that is not part of any ellipsis");
@@ -55,8 +78,10 @@ Equation parse(const std::string& text) {
       e.has_output = true;
       i++;
     } else {
-      fail("einsum(): invalid subscript given at index ", i, " in the equation string, subscripts "
-           "must be in [a-zA-Z] (equation '", text, "')");
+      fail("einsum(): invalid subscript given at index ", i,
+           " in the equation string, subscripts "
+           "must be in [a-zA-Z] (equation '",
+           text, "')");
     }
   }
   return e;
@@ -66,18 +91,14 @@ Equation parse(const std::string& text) {
 struct Term {
   Var value;
   Labels labels;
-  int find(int label) const {
-    auto it = std::find(labels.begin(), labels.end(), label);
-    return it == labels.end() ? -1 : int(it - labels.begin());
-  }
 };
 
 // The dimensions named, in this order; others keep theirs behind them.
 Var ordered(const Term& term, const Labels& front) {
   Ints order;
-  for (int label : front) order.push_back(term.find(label));
-  for (int i = 0; i < int(term.labels.size()); i++)
-    if (!has(front, term.labels[size_t(i)])) order.push_back(i);
+  for (int label : front) order.push_back(term.labels.find(label));
+  for (int i = 0; i < term.labels.size(); i++)
+    if (!front.has(term.labels[i])) order.push_back(i);
   for (int i = 0; i < order.size(); i++)
     if (order[i] != i) return ops::permute(term.value, order);
   return term.value;
@@ -86,8 +107,8 @@ Var ordered(const Term& term, const Labels& front) {
 void sum_over(Term& term, const Labels& gone) {
   Ints dims;
   Labels left;
-  for (size_t i = 0; i < term.labels.size(); i++)
-    if (has(gone, term.labels[i])) dims.push_back(int64_t(i));
+  for (int i = 0; i < term.labels.size(); i++)
+    if (gone.has(term.labels[i])) dims.push_back(i);
     else left.push_back(term.labels[i]);
   if (dims.empty()) return;
   term.value = ops::sum(term.value, dims, false);
@@ -116,15 +137,15 @@ class Contraction {
     for (size_t i = 1; i < terms_.size(); i++) result = multiply(result, i);
     Labels gone;
     for (int label : result.labels)
-      if (!has(output_, label)) gone.push_back(label);
+      if (!output_.has(label)) gone.push_back(label);
     sum_over(result, gone);
     return finish(result);
   }
 
  private:
   static int hidden_dims(const Labels& labels, const Var& operand, size_t i) {
-    int named = int(labels.size()), dims = operand.dim();
-    if (has(labels, kEllipsis)) {
+    int named = labels.size(), dims = operand.dim();
+    if (labels.has(kEllipsis)) {
       named--;
       check(named <= dims, "einsum(): the number of subscripts in the equation (", named,
             ") is more than the number of dimensions (", dims, ") for operand ", i);
@@ -148,8 +169,8 @@ class Contraction {
     check(ellipsis_ <= kMaxLabels - kLetters, "einsum(): an ellipsis covers ", ellipsis_,
           " dimensions; at most ", kMaxLabels - kLetters, " are supported");
     Term term{value, {}};
-    for (size_t i = 0; i < all.size(); i++) {
-      int dim = int(term.labels.size()), earlier = term.find(all[i]);
+    for (int i = 0; i < all.size(); i++) {
+      int dim = term.labels.size(), earlier = term.labels.find(all[i]);
       if (earlier >= 0) {
         int64_t a = term.value.size(earlier), b = term.value.size(dim);
         check(a == b, "einsum(): subscript ", label_text(all[i]), " is repeated for operand ",
@@ -163,9 +184,9 @@ class Contraction {
       }
       term.labels.push_back(all[i]);
     }
-    for (size_t i = 0; i < term.labels.size(); i++) {
+    for (int i = 0; i < term.labels.size(); i++) {
       int64_t& size = sizes_[term.labels[i]];
-      int64_t mine = term.value.size(int(i));
+      int64_t mine = term.value.size(i);
       check(size < 0 || size == mine || size == 1 || mine == 1, "einsum(): subscript ",
             label_text(term.labels[i]), " has size ", mine, " for operand ", operand,
             " which does not broadcast with previously seen size ", size);
@@ -180,7 +201,7 @@ class Contraction {
         for (int d = 0; d < ellipsis_; d++) output_.push_back(kEllipsis + d);
         continue;
       }
-      check(!has(output_, label), "einsum(): output subscript ", label_text(label),
+      check(!output_.has(label), "einsum(): output subscript ", label_text(label),
             " appears more than once in the output");
       check(sizes_[label] >= 0, "einsum(): output subscript ", label_text(label),
             " does not appear in the equation for any input operand");
@@ -203,9 +224,9 @@ class Contraction {
   void drop_broadcast(Term& term) {
     Ints sizes;
     Labels left;
-    for (size_t i = 0; i < term.labels.size(); i++) {
-      if (term.value.size(int(i)) == 1 && sizes_[term.labels[i]] != 1) continue;
-      sizes.push_back(term.value.size(int(i)));
+    for (int i = 0; i < term.labels.size(); i++) {
+      if (term.value.size(i) == 1 && sizes_[term.labels[i]] != 1) continue;
+      sizes.push_back(term.value.size(i));
       left.push_back(term.labels[i]);
     }
     if (left.size() == term.labels.size()) return;
@@ -214,9 +235,9 @@ class Contraction {
   }
 
   bool needed_later(int label, size_t next) const {
-    if (has(output_, label)) return true;
+    if (output_.has(label)) return true;
     for (size_t i = next; i < terms_.size(); i++)
-      if (has(terms_[i].labels, label)) return true;
+      if (terms_[i].labels.has(label)) return true;
     return false;
   }
 
@@ -232,23 +253,18 @@ class Contraction {
     Term b = terms_[at];
     Labels batch, summed, left, right, a_gone, b_gone;
     for (int label : a.labels) {
-      bool both = b.find(label) >= 0, keep = needed_later(label, at + 1);
+      bool both = b.labels.find(label) >= 0, keep = needed_later(label, at + 1);
       (both ? keep ? batch : summed : keep ? left : a_gone).push_back(label);
     }
     for (int label : b.labels)
-      if (a.find(label) < 0) (needed_later(label, at + 1) ? right : b_gone).push_back(label);
+      if (a.labels.find(label) < 0) (needed_later(label, at + 1) ? right : b_gone).push_back(label);
     sum_over(a, a_gone);
     sum_over(b, b_gone);
     if (summed.empty()) return broadcast_product(a, b, batch, left, right);
 
-    auto joined = [](Labels first, const Labels& second, const Labels& third = {}) {
-      first.insert(first.end(), second.begin(), second.end());
-      first.insert(first.end(), third.begin(), third.end());
-      return first;
-    };
     // [batch, left, summed] @ [batch, summed, right]: only the groups of letters are joined, the
     // batch keeps its dimensions.
-    Var x = ordered(a, joined(batch, left, summed)), y = ordered(b, joined(batch, summed, right));
+    Var x = ordered(a, batch + left + summed), y = ordered(b, batch + summed + right);
     auto grouped = [&](const Var& v, const Labels& rows, const Labels& cols) {
       Ints sizes = extents(batch);
       sizes.push_back(extent(rows));
@@ -261,7 +277,7 @@ class Contraction {
     } else {
       z = ops::matmul(grouped(x, left, summed), grouped(y, summed, right));
     }
-    Labels labels = joined(batch, left, right);
+    Labels labels = batch + left + right;
     Ints sizes = extents(labels);
     return {z.sizes() == sizes ? z : ops::reshape(z, sizes), labels};
   }
@@ -269,28 +285,22 @@ class Contraction {
   // Nothing to sum: both as [batch, left, right] with ones where a letter is missing.
   Term broadcast_product(const Term& a, const Term& b, const Labels& batch, const Labels& left,
                          const Labels& right) {
-    Labels labels = batch;
-    labels.insert(labels.end(), left.begin(), left.end());
-    Var x = ordered(a, labels), y;
-    for (size_t i = 0; i < right.size(); i++) x = ops::unsqueeze(x, -1);
-    Labels b_order = batch;
-    b_order.insert(b_order.end(), right.begin(), right.end());
-    y = ordered(b, b_order);
-    for (size_t i = 0; i < left.size(); i++) y = ops::unsqueeze(y, int64_t(batch.size()));
-    labels.insert(labels.end(), right.begin(), right.end());
-    return {x * y, labels};
+    Var x = ordered(a, batch + left), y = ordered(b, batch + right);
+    for (int i = 0; i < right.size(); i++) x = ops::unsqueeze(x, -1);
+    for (int i = 0; i < left.size(); i++) y = ops::unsqueeze(y, batch.size());
+    return {x * y, batch + left + right};
   }
 
   // The dimensions in the order of the output; those that broadcasting dropped come back.
   Var finish(const Term& term) const {
     Labels present;
     for (int label : output_)
-      if (term.find(label) >= 0) present.push_back(label);
+      if (term.labels.find(label) >= 0) present.push_back(label);
     Var v = ordered(term, present);
     if (terms_.size() == 1 && v.get() == term.value.get()) v = ops::alias_view(v);
     if (present.size() == output_.size()) return v;
     Ints sizes;
-    for (int label : output_) sizes.push_back(has(present, label) ? sizes_[label] : 1);
+    for (int label : output_) sizes.push_back(present.has(label) ? sizes_[label] : 1);
     return ops::expand(ops::reshape(v, sizes), extents(output_));
   }
 
@@ -303,7 +313,8 @@ class Contraction {
 struct Einsum : Composite {
   static constexpr auto signature = "einsum(str equation, tensors operands)";
   static constexpr auto doc =
-      "einsum(equation, *operands): sums of products; 'ij,jk->ik' is a matrix product. Operands may "
+      "einsum(equation, *operands): sums of products; 'ij,jk->ik' is a matrix product. Operands "
+      "may "
       "also be given with lists of numbers: einsum(a, [0, 1], b, [1, 2], [0, 2]).";
   static constexpr auto family = "contraction";
   static constexpr bool method = false;
@@ -319,8 +330,9 @@ struct Einsum : Composite {
   // The form without an equation: einsum(a, labels, b, labels, ..., output).
   static PyObject* sublists(const OpInfo&, PyObject* const* args, Py_ssize_t count) {
     if (count < 2)
-      fail_as(PyExc_ValueError, "einsum(): must specify the equation string and at least one "
-                                "operand, or at least one operand and its subscripts list");
+      fail_as(PyExc_ValueError,
+              "einsum(): must specify the equation string and at least one "
+              "operand, or at least one operand and its subscripts list");
     if (!is_tensor(args[0])) return nullptr;
     Vars operands;
     Equation equation;
@@ -343,15 +355,17 @@ struct Einsum : Composite {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
       PyObject* item = PySequence_Fast_GET_ITEM(list, i);
       if (item == Py_Ellipsis) {
-        check(!has(labels, kEllipsis), "einsum(): a subscripts list has more than one ellipsis");
+        check(!labels.has(kEllipsis), "einsum(): a subscripts list has more than one ellipsis");
         labels.push_back(kEllipsis);
         continue;
       }
       Py_ssize_t label = PyNumber_AsSsize_t(item, PyExc_ValueError);
       if (label == -1 && PyErr_Occurred()) throw PythonError{};
       if (label < 0 || label >= kLetters)
-        fail_as(PyExc_ValueError, "einsum(): subscript in subscript list is not within the valid "
-                                  "range [0, 52), got ", label);
+        fail_as(PyExc_ValueError,
+                "einsum(): subscript in subscript list is not within the valid "
+                "range [0, 52), got ",
+                label);
       labels.push_back(int(label));
     }
     return labels;

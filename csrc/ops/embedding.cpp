@@ -102,7 +102,8 @@ struct EmbeddingOf : Linear {
           weight.sizes());
     check(indices.dtype() == DType::I64 || indices.dtype() == DType::I32,
           "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-          "Long, Int; but got torch.", info(indices.dtype()).tensor_name,
+          "Long, Int; but got torch.",
+          info(indices.dtype()).tensor_name,
           "Tensor instead (while checking arguments for embedding)");
     Var ids = dense_ids(indices);
     check_ids(ids, weight.size(0));
@@ -214,6 +215,7 @@ struct OneHot : NonDifferentiable {
     }
     check(n > 0 || classes > 0, "Can not infer total number of classes from empty tensor.");
     check(low >= 0, "Class values must be non-negative, got ", low);
+    check(high < INT64_MAX, "Class values must be smaller than num_classes, got ", high);
     if (classes == -1) classes = high + 1;
     check(high < classes, "Class values must be smaller than num_classes, got ", high, " for ",
           classes, " classes");

@@ -49,10 +49,10 @@ Var call_pointwise(const char* name, std::initializer_list<Var> arguments);
 
 // Elementary functions: a lane calls libm (vectorised through libmvec), a complex one is found in
 // std by its argument, the others defer.
-#define RL_FUNCTION(name)                                                              \
-  RL_INLINE float name(float x) { return ::name##f(x); }                               \
-  RL_INLINE double name(double x) { return ::name(x); }                                \
-  inline Var name(const Var& x) { return call_pointwise(#name, {x}); }                 \
+#define RL_FUNCTION(name)                                              \
+  RL_INLINE float name(float x) { return ::name##f(x); }               \
+  RL_INLINE double name(double x) { return ::name(x); }                \
+  inline Var name(const Var& x) { return call_pointwise(#name, {x}); } \
   inline Symbol name(const Symbol& x) { return call_symbol(#name, {x}); }
 RL_FUNCTION(exp)
 RL_FUNCTION(log)
@@ -90,14 +90,10 @@ inline Symbol round(const Symbol& x) { return call_symbol("rint", {x}); }
 
 template <Lane T>
 RL_INLINE auto abs(T x) {
-  if constexpr (is_complex_v<T>)
-    return std::abs(x);
-  else if constexpr (std::is_unsigned_v<T>)
-    return x;
-  else if constexpr (std::is_integral_v<T>)
-    return T(x < 0 ? T(0) - x : x);
-  else
-    return T(__builtin_fabs(double(x)));
+  if constexpr (is_complex_v<T>) return std::abs(x);
+  else if constexpr (std::is_unsigned_v<T>) return x;
+  else if constexpr (std::is_integral_v<T>) return T(x < 0 ? T(0) - x : x);
+  else return T(__builtin_fabs(double(x)));
 }
 RL_INLINE float abs(float x) { return __builtin_fabsf(x); }
 inline Var abs(const Var& x) { return call_pointwise("abs", {x}); }
@@ -134,9 +130,7 @@ RL_INLINE T sigmoid(T x) {
   }
 }
 inline Var sigmoid(const Var& x) { return call_pointwise("sigmoid", {x}); }
-inline Symbol sigmoid(const Symbol& x) {
-  return Symbol("(1.0 / (1.0 + exp(-" + x.text() + ")))");
-}
+inline Symbol sigmoid(const Symbol& x) { return Symbol("(1.0 / (1.0 + exp(-" + x.text() + ")))"); }
 
 // A choice: both sides are computed, so a lane stays branch-free.
 template <Lane T>
@@ -171,10 +165,8 @@ inline Symbol operator!(const Symbol& x) { return Symbol("(!" + x.text() + ")");
 // -1, 0 or 1; 0 for a NaN.
 template <Lane T>
 RL_INLINE T sign(T x) {
-  if constexpr (is_complex_v<T>)
-    return x == T(0) ? T(0) : x / std::abs(x);
-  else
-    return T(x > 0) - T(std::is_signed_v<T> && x < T(0));
+  if constexpr (is_complex_v<T>) return x == T(0) ? T(0) : x / std::abs(x);
+  else return T(x > 0) - T(std::is_signed_v<T> && x < T(0));
 }
 Var sign(const Var& x);
 inline Symbol sign(const Symbol& x) {
@@ -183,10 +175,8 @@ inline Symbol sign(const Symbol& x) {
 
 template <Lane T>
 RL_INLINE T conj(T x) {
-  if constexpr (is_complex_v<T>)
-    return std::conj(x);
-  else
-    return x;
+  if constexpr (is_complex_v<T>) return std::conj(x);
+  else return x;
 }
 Var conj(const Var& x);
 inline Symbol conj(const Symbol& x) { return x; }
@@ -194,20 +184,20 @@ inline Symbol conj(const Symbol& x) { return x; }
 // Whether the real part is not negative.
 template <Lane T>
 RL_INLINE bool is_nonnegative(T x) {
-  if constexpr (is_complex_v<T>)
-    return x.real() >= 0;
-  else
-    return !(x < T(0));
+  if constexpr (is_complex_v<T>) return x.real() >= 0;
+  else return !(x < T(0));
 }
 Var is_nonnegative(const Var& x);
 inline Symbol is_nonnegative(const Symbol& x) { return Symbol("(" + x.text() + " >= 0)"); }
 
 }  // namespace math
 
-#define RL_OPERATOR(op, name)                                                               \
-  inline Var operator op(const Var& a, const Var& b) { return math::call_pointwise(name, {a, b}); } \
-  inline Symbol operator op(const Symbol& a, const Symbol& b) {                             \
-    return Symbol("(" + a.text() + " " #op " " + b.text() + ")");                           \
+#define RL_OPERATOR(op, name)                                     \
+  inline Var operator op(const Var& a, const Var& b) {            \
+    return math::call_pointwise(name, {a, b});                    \
+  }                                                               \
+  inline Symbol operator op(const Symbol& a, const Symbol& b) {   \
+    return Symbol("(" + a.text() + " " #op " " + b.text() + ")"); \
   }
 RL_OPERATOR(+, "add")
 RL_OPERATOR(-, "sub")

@@ -307,7 +307,8 @@ struct HuberLoss : LossDefaults {
       "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, "
       "Tensor? weight=None)";
   static constexpr auto doc =
-      "huber_loss(x, target, delta): d^2 / 2, beyond delta delta (|d| - delta / 2), d = x - target.";
+      "huber_loss(x, target, delta): d^2 / 2, beyond delta delta (|d| - delta / 2), d = x - "
+      "target.";
   static Var forward(const Var& input, const Var& target, const std::string& reduction,
                      double delta, const Var& weight) {
     warn_sizes(input, target);
@@ -329,8 +330,10 @@ void check_probabilities(const Var& x, const char* what) {
   cpu::amax(x.dtype(), dense->data(), ends->data() + item, 1, x.numel(), 1);
   Var as_double = ops::to(ends, DType::F64);
   double low = as_double->data<double>()[0], high = as_double->data<double>()[1];
-  check(low >= 0 && high <= 1, "all elements of ", what, " should be between 0 and 1: "
-        "binary_cross_entropy got values from ", low, " to ", high);
+  check(low >= 0 && high <= 1, "all elements of ", what,
+        " should be between 0 and 1: "
+        "binary_cross_entropy got values from ",
+        low, " to ", high);
 }
 
 struct BinaryCrossEntropy : LossDefaults {
@@ -379,7 +382,8 @@ struct BinaryCrossEntropyWithLogits : LossDefaults {
               ") must be the same as input size (", size_text(input.sizes()), ")");
     check(is_floating(target.dtype()),
           "result type Float can't be cast to the desired output type ",
-          info(target.dtype()).tensor_name, " (binary_cross_entropy_with_logits: the target must "
+          info(target.dtype()).tensor_name,
+          " (binary_cross_entropy_with_logits: the target must "
           "be of a floating type)");
     if (pos_weight)
       return element_loss<WeightedLogitsTerm>(input, target, how, 0, weight, pos_weight);
@@ -392,16 +396,16 @@ struct KlDiv : LossDefaults {
   static constexpr auto signature =
       "kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
       "str reduction='mean', bool log_target=False)";
-  static constexpr auto doc =
-      "kl_div(log_q, p): p (log(p) - log_q), the divergence of p from q.";
+  static constexpr auto doc = "kl_div(log_q, p): p (log(p) - log_q), the divergence of p from q.";
   static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
                      std::optional<bool> reduce, const std::string& reduction, bool log_target) {
     bool legacy = size_average || reduce, batch = reduction == "batchmean";
     if (!legacy && reduction == "mean")
-      warn_user("reduction: 'mean' divides the total loss by both the batch size and the support "
-                "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
-                "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
-                "major release.");
+      warn_user(
+          "reduction: 'mean' divides the total loss by both the batch size and the support "
+          "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+          "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
+          "major release.");
     Reduce how = reduction_of(batch ? "sum" : reduction, size_average, reduce);
     Var each = log_target ? exp(target) * (target - input)
                           : call_pointwise("xlogy", {target, target}) - target * input;

@@ -41,6 +41,17 @@ struct Triu : Linear {
 };
 RL_OP(Triu)
 
+// How many places of a row x col matrix have column - row <= offset.
+__int128 lower_count(int64_t row, int64_t col, __int128 offset) {
+  __int128 first = std::max<__int128>(-offset, 0);              // rows before it are empty
+  __int128 full = std::max<__int128>(col - 1 - offset, first);  // rows from it on are full
+  __int128 slope = std::min<__int128>(full, row) - first, rest = row - std::max(full, first);
+  __int128 n = 0;
+  if (slope > 0) n += slope * (first + offset + 1) + slope * (slope - 1) / 2;
+  if (rest > 0) n += rest * col;
+  return n;
+}
+
 // The rows and columns of the places in a triangle of a matrix, row by row.
 Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
                      std::optional<DType> dtype, const char* op) {
@@ -50,19 +61,22 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
   if (result != DType::I64 && result != DType::I32)
     fail_as(PyExc_NotImplementedError, "\"", op, "\" not implemented for '",
             info(result).tensor_name, "'");
-  offset = std::clamp(offset, -row - 1, col + 1);
-  auto first = [&](int64_t r) { return upper ? std::clamp<int64_t>(r + offset, 0, col) : 0; };
-  auto last = [&](int64_t r) { return upper ? col : std::clamp<int64_t>(r + offset + 1, 0, col); };
-  int64_t n = 0;
-  for (int64_t r = 0; r < row; r++)
-    check(!__builtin_add_overflow(n, last(r) - first(r), &n), op, ": too many elements");
+  __int128 count = upper ? __int128(row) * col - lower_count(row, col, __int128(offset) - 1)
+                         : lower_count(row, col, offset);
+  check(count < (int64_t(1) << 58), op, ": Storage size calculation overflowed for a matrix of ",
+        row, " by ", col);
+  int64_t n = int64_t(count);
   Var both = empty({2, n}, DType::I64);
   int64_t *rows = both->data<int64_t>(), *cols = rows + n;
-  for (int64_t r = 0; r < row; r++)
-    for (int64_t c = first(r); c < last(r); c++) {
+  for (int64_t r = upper ? 0 : std::max<int64_t>(-offset, 0), left = n; left > 0; r++) {
+    int64_t from = upper ? std::max<int64_t>(r + offset, 0) : 0;
+    int64_t to = upper ? col : std::min(r + offset + 1, col);
+    for (int64_t c = from; c < to; c++) {
       *rows++ = r;
       *cols++ = c;
     }
+    left -= to - from;
+  }
   return ops::to(both, result);
 }
 

@@ -27,8 +27,10 @@ struct Rows {
 };
 
 void check_shapes(const Var& input, const Ints& shape, const Var& weight, const Var& bias) {
-  check(!shape.empty(), "Expected normalized_shape to be at least 1-dimensional, i.e., containing "
-                        "at least one element, but got normalized_shape = ", shape);
+  check(!shape.empty(),
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing "
+        "at least one element, but got normalized_shape = ",
+        shape);
   check(!weight || weight.sizes() == shape,
         "Expected weight to be of same shape as normalized_shape, but got weight of shape ",
         weight ? weight.sizes() : shape, " and normalized_shape = ", shape);
@@ -86,8 +88,8 @@ struct NativeLayerNorm : General {
       ops::fill_data(mean.get(), 0);
       ops::fill_data(rstd.get(), NAN);
     } else if (rows.count > 0) {
-      Unlocked unlocked(double(x.numel()) * 3, {x.get(), y.get(), w.get(), b.get(), mean.get(),
-                                                rstd.get()});
+      Unlocked unlocked(double(x.numel()) * 3,
+                        {x.get(), y.get(), w.get(), b.get(), mean.get(), rstd.get()});
       cpu::layer_norm(parameters, x->data(), data_of(w), data_of(b), y->data(), mean->data(),
                       rstd->data(), rows.count, rows.n, eps);
     }
@@ -100,7 +102,8 @@ struct NativeLayerNorm : General {
     bool mixed = p == DType::F32 && wide(d) == p;
     check((p == d || mixed) && (!weight || !bias || bias.dtype() == p),
           "mixed dtype (CPU): expect parameter to have scalar type of Float, or that of the input "
-          "(", info(d).tensor_name, "), but got weight ",
+          "(",
+          info(d).tensor_name, "), but got weight ",
           weight ? info(weight.dtype()).tensor_name : "None", " and bias ",
           bias ? info(bias.dtype()).tensor_name : "None");
     return p;
@@ -244,8 +247,8 @@ struct FusedRmsNorm : General {
       gx = empty(x.sizes(), work);
     }
     if (weight && b.wants(1)) gw = empty(shape, work);
-    Unlocked unlocked(double(x.numel()) * 4, {g.get(), x.get(), w.get(), rstd.get(), gx.get(),
-                                              gw.get()});
+    Unlocked unlocked(double(x.numel()) * 4,
+                      {g.get(), x.get(), w.get(), rstd.get(), gx.get(), gw.get()});
     cpu::rms_norm_backward(work, g->data(), x->data(), data_of(w), rstd->data(),
                            gx ? gx->data() : nullptr, gw ? gw->data() : nullptr, rows.count,
                            rows.n);

@@ -134,7 +134,9 @@ struct SavePlan {
   std::vector<Group> groups;  // per tensor argument, or one for all
   SavePlan(const char* text, const Signature& signature);
   const Group& of(int tensor) const {
-    return groups[groups.size() == 1 ? 0 : size_t(tensor) < groups.size() ? size_t(tensor) : groups.size() - 1];
+    return groups[groups.size() == 1               ? 0
+                  : size_t(tensor) < groups.size() ? size_t(tensor)
+                                                   : groups.size() - 1];
   }
 };
 
@@ -196,8 +198,8 @@ struct Runner<Op, R (*)(A...)> {
         return Op::forward(args...);
       }();
       if constexpr (Op::is_view) {
-        Creation creation = modes.inference ? Creation::Inference
-                            : !modes.grad   ? Creation::NoGrad
+        Creation creation = modes.inference            ? Creation::Inference
+                            : !modes.grad              ? Creation::NoGrad
                             : result_count(result) > 1 ? Creation::MultiOutput
                                                        : Creation::Default;
         const Var& of = std::get<0>(std::forward_as_tuple(args...));
@@ -287,10 +289,8 @@ struct Runner<Op, R (*)(A...)> {
     Back back(node, pass, kept.outs);
     std::apply(
         [&](const auto&... args) {
-          if constexpr (has_vjp)
-            Op::vjp(back, reading(node, args)...);
-          else
-            put_back(node, pass, args...);
+          if constexpr (has_vjp) Op::vjp(back, reading(node, args)...);
+          else put_back(node, pass, args...);
         },
         kept.args);
   }
@@ -371,8 +371,8 @@ struct Runner<Op, R (*)(A...)> {
   }
   static PyObject* attribute(Node* node, const char* name) {
     if (std::strncmp(name, "_saved_", 7) != 0 || !node->payload<KeptPtr>()) return nullptr;
-    if (PyObject* sizes = find_sizes(*node->payload<KeptPtr>(), name + 7,
-                                     std::index_sequence_for<A...>{}))
+    if (PyObject* sizes =
+            find_sizes(*node->payload<KeptPtr>(), name + 7, std::index_sequence_for<A...>{}))
       return sizes;
     return find_attribute(*node->payload<KeptPtr>(), name + 7, std::index_sequence_for<A...>{});
   }
@@ -380,10 +380,8 @@ struct Runner<Op, R (*)(A...)> {
   static NodeClass& node_class() {
     static NodeClass cls = [] {
       NodeClass c{};
-      if constexpr (requires { Op::grad_name; })
-        c.name = Op::grad_name;
-      else
-        c.name = backward_name(signature().name().c_str());
+      if constexpr (requires { Op::grad_name; }) c.name = Op::grad_name;
+      else c.name = backward_name(signature().name().c_str());
       c.apply = apply;
       c.each_saved = each_saved;
       c.destroy = destroy;
@@ -419,8 +417,9 @@ template <class Op>
 OpInfo describe() {
   using Run = Runner<Op, decltype(&Op::forward)>;
   static_assert(Op::form != Form::General || requires { &Op::vjp; }, "a general op states a vjp");
-  static_assert(Op::form != Form::Linear || Op::is_view || requires { &Op::vjp; },
-                "a linear op states a vjp");
+  static_assert(
+      Op::form != Form::Linear || Op::is_view || requires { &Op::vjp; },
+      "a linear op states a vjp");
   OpInfo info;
   info.signature = Signature(Op::signature);
   info.name = info.signature.name();
@@ -445,6 +444,7 @@ auto call(X&&... x) {
   return detail::Runner<Op, decltype(&Op::forward)>::run(std::forward<X>(x)...);
 }
 
-#define RL_OP(Op) [[maybe_unused]] static const OpInfo& registered_##Op = register_op(detail::describe<Op>());
+#define RL_OP(Op) \
+  [[maybe_unused]] static const OpInfo& registered_##Op = register_op(detail::describe<Op>());
 
 }  // namespace rl

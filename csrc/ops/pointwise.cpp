@@ -33,8 +33,8 @@ std::unordered_map<std::string, const Pointwise*>& table() {
 }
 
 [[noreturn]] void fail_dtype(const Pointwise& op, DType d) {
-  fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '",
-          info(d).tensor_name, "'");
+  fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '", info(d).tensor_name,
+          "'");
 }
 
 // Operands that a kernel reads straight through: contiguous tensors of one shape and dtype, and
@@ -101,10 +101,9 @@ void run_general(cpu::Kernel kernel, const double* params, DType compute, DType 
     strides[i] = broadcast_strides(in[i], out->sizes);
     call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
   }
-  Unlocked unlocked(double(out->numel) * cost, {out, in[0], count > 1 ? in[1] : nullptr,
-                                                count > 2 ? in[2] : nullptr,
-                                                count > 3 ? in[3] : nullptr,
-                                                count > 4 ? in[4] : nullptr});
+  Unlocked unlocked(double(out->numel) * cost,
+                    {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
+                     count > 3 ? in[3] : nullptr, count > 4 ? in[4] : nullptr});
   cpu::pointwise(call);
 }
 
@@ -159,6 +158,10 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
     if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
   if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
   if (create_graph) {
+    for (Var& t : in)  // a narrower operand must not round the derivative
+      if (t && t->dtype != g->dtype && t->dtype != DType::Bool &&
+          category(t->dtype) <= category(g->dtype))
+        t = ops::to(t, g->dtype);
     ChoiceType type(g->dtype);
     Var d = partial.tensor(in, kept.params, out);
     if (is_complex(d->dtype)) d = ops::conj(d);
@@ -231,7 +234,7 @@ void destroy(Node* node) { node->payload<Kept>().~Kept(); }
 
 Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
              DType common, DType compute, const Ints& sizes) {
-  DType result = op.result == Result::Bool          ? DType::Bool
+  DType result = op.result == Result::Bool              ? DType::Bool
                  : op.produced[int(compute)] != compute ? real_of(common)
                                                         : common;
   if (!can_cast(result, into->dtype))
@@ -245,8 +248,9 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
   bool any = false;
   for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
   if (!inplace && modes.records() && (any || requires_grad(into)))
-    fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, "
-                  "but one of the arguments requires grad.");
+    fail(op.name,
+         "(): functions with out=... arguments don't support automatic differentiation, "
+         "but one of the arguments requires grad.");
   if (inplace) check_inplace(into, op.name);
   check_writable(into);
   Var safe[3];
@@ -283,8 +287,9 @@ bool overlaps_partly(const Tensor* in, const Tensor* into) {
   auto [c, d] = extent(into);
   if (b <= c || d <= a) return false;
   if (is_dense(in->sizes, in->strides) && is_dense(into->sizes, into->strides))
-    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer "
-         "to a single memory location. Please clone() the tensor before performing the operation.");
+    fail(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory location. Please clone() the tensor before performing the operation.");
   return true;
 }
 

@@ -28,7 +28,7 @@ constexpr bool has(Save set, Save one) { return (uint8_t(set) & uint8_t(one)) !=
 
 // Which element types the formula is compiled for.
 enum class Types : uint8_t {
-  Float = 1,         // float, double (halves compute as float)
+  Float = 1,  // float, double (halves compute as float)
   Integer = 2,
   Bool = 4,
   Complex = 8,
@@ -70,7 +70,7 @@ struct Pointwise {
   DType produced[kDTypes];  // what the forward kernel writes
   struct Partial {
     Save saves;
-    int unit;  // 1, -1, or 0 when there is a kernel
+    int unit;                     // 1, -1, or 0 when there is a kernel
     cpu::Kernel kernel[kDTypes];  // reads the gradient, the inputs, the output
     TensorPartial tensor;
     SymbolText symbol;
@@ -122,10 +122,8 @@ struct Params {
     for (int i = 0; i < Count; i++) p[i] = from(params[i]);
   }
   static V from(double x) {
-    if constexpr (math::is_complex_v<V>)
-      return V(typename V::value_type(x));
-    else
-      return V(x);
+    if constexpr (math::is_complex_v<V>) return V(typename V::value_type(x));
+    else return V(x);
   }
 };
 template <int Count>
@@ -141,28 +139,19 @@ struct Params<Var, Count> {
 template <class Op, class V, size_t... P>
 RL_INLINE auto value_of(V a, V b, V c, const V* p, std::index_sequence<P...>) {
   (void)b, (void)c, (void)p;
-  if constexpr (Op::inputs == 1)
-    return Op::value(a, p[P]...);
-  else if constexpr (Op::inputs == 2)
-    return Op::value(a, b, p[P]...);
-  else
-    return Op::value(a, b, c, p[P]...);
+  if constexpr (Op::inputs == 1) return Op::value(a, p[P]...);
+  else if constexpr (Op::inputs == 2) return Op::value(a, b, p[P]...);
+  else return Op::value(a, b, c, p[P]...);
 }
 template <class Op, int K, class V, size_t... P>
 RL_INLINE auto partial_of(V a, V b, V c, const V* p, V y, std::index_sequence<P...>) {
   (void)b, (void)c, (void)p;
-  if constexpr (Op::inputs == 1)
-    return Op::partial(a, p[P]..., y);
-  else if constexpr (Op::inputs == 2 && K == 0)
-    return Op::partial0(a, b, p[P]..., y);
-  else if constexpr (Op::inputs == 2)
-    return Op::partial1(a, b, p[P]..., y);
-  else if constexpr (K == 0)
-    return Op::partial0(a, b, c, p[P]..., y);
-  else if constexpr (K == 1)
-    return Op::partial1(a, b, c, p[P]..., y);
-  else
-    return Op::partial2(a, b, c, p[P]..., y);
+  if constexpr (Op::inputs == 1) return Op::partial(a, p[P]..., y);
+  else if constexpr (Op::inputs == 2 && K == 0) return Op::partial0(a, b, p[P]..., y);
+  else if constexpr (Op::inputs == 2) return Op::partial1(a, b, p[P]..., y);
+  else if constexpr (K == 0) return Op::partial0(a, b, c, p[P]..., y);
+  else if constexpr (K == 1) return Op::partial1(a, b, c, p[P]..., y);
+  else return Op::partial2(a, b, c, p[P]..., y);
 }
 template <class Op>
 using Indices = std::make_index_sequence<size_t(Op::params)>;
@@ -170,9 +159,9 @@ template <class Op, class V>
 using ValueType = decltype(value_of<Op, V>(std::declval<V>(), std::declval<V>(), std::declval<V>(),
                                            nullptr, Indices<Op>{}));
 template <class Op, int K, class V>
-using PartialType = decltype(partial_of<Op, K, V>(std::declval<V>(), std::declval<V>(),
-                                                  std::declval<V>(), nullptr, std::declval<V>(),
-                                                  Indices<Op>{}));
+using PartialType =
+    decltype(partial_of<Op, K, V>(std::declval<V>(), std::declval<V>(), std::declval<V>(), nullptr,
+                                  std::declval<V>(), Indices<Op>{}));
 
 // Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
 // vector is then padded, so that a result never depends on the element's place.
@@ -271,8 +260,7 @@ void add_forward(Pointwise& p) {
   using R = ValueType<Op, T>;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     p.forward[d] = forward_cloned<Op, T>;
-  else
-    p.forward[d] = forward_plain<Op, T>;
+  else p.forward[d] = forward_plain<Op, T>;
   using Stored = std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>;
   p.produced[d] = Op::result == Result::Bool ? DType::Bool : dtype_of<Stored>::value;
 }
@@ -322,10 +310,8 @@ void add_partial(Pointwise& p) {
 
 template <class Op>
 constexpr bool is_differentiable_op() {
-  if constexpr (requires { Op::differentiable; })
-    return Op::differentiable;
-  else
-    return true;
+  if constexpr (requires { Op::differentiable; }) return Op::differentiable;
+  else return true;
 }
 
 void finish_pointwise(Pointwise& p, const char* grad_name);
@@ -364,10 +350,8 @@ Pointwise make_pointwise() {
     if constexpr (Op::inputs > 1) add_partial<Op, 1>(p);
     if constexpr (Op::inputs > 2) add_partial<Op, 2>(p);
   }
-  if constexpr (requires { Op::grad_name; })
-    finish_pointwise(p, Op::grad_name);
-  else
-    finish_pointwise(p, nullptr);
+  if constexpr (requires { Op::grad_name; }) finish_pointwise(p, Op::grad_name);
+  else finish_pointwise(p, nullptr);
   if constexpr (requires { Op::number_grad_name; }) {
     p.number_node = p.node;
     p.number_node.name = Op::number_grad_name;
@@ -410,12 +394,12 @@ template <class Op>
 OpInfo describe_pointwise() {
   OpInfo info;
   std::string text;
-  if constexpr (requires { Op::signature; })
-    text = Op::signature;
+  if constexpr (requires { Op::signature; }) text = Op::signature;
   else
-    text = std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input)"
-                                    : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other)"
-                                                      : "(Tensor input, Tensor other, Tensor third)");
+    text =
+        std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input)"
+                                 : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other)"
+                                                   : "(Tensor input, Tensor other, Tensor third)");
   info.signature = Signature(text.c_str());
   info.name = info.signature.name();
   info.doc = Op::doc;
@@ -427,10 +411,9 @@ OpInfo describe_pointwise() {
   return info;
 }
 
-#define RL_POINTWISE(Op)                                                                \
-  [[maybe_unused]] static const bool registered_##Op =                                  \
-      (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(),       \
-                                  Op::aliases),                                         \
+#define RL_POINTWISE(Op)                                                                        \
+  [[maybe_unused]] static const bool registered_##Op =                                          \
+      (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(), Op::aliases), \
        true);
 
 // For integer division: raises when a divisor is zero.

@@ -45,8 +45,7 @@ Reduction plan_reduction(const Var& input, const std::optional<Ints>& dims, bool
     r.kept = Ints(ndim, 1);
     if (keepdim) r.sizes = r.kept;
     // The order does not matter for a dense tensor: read it as it lies.
-    r.input = input->contiguous || is_dense(sizes, input->strides) ? input
-                                                                   : ops::contiguous(input);
+    r.input = input->contiguous || is_dense(sizes, input->strides) ? input : ops::contiguous(input);
     return r;
   }
   Ints reduced = wrap_dims(*dims, ndim, op);
@@ -148,7 +147,8 @@ DType mean_type(DType d, const std::optional<DType>& wanted) {
   DType result = wanted.value_or(d);
   check(is_differentiable(result),
         "mean(): could not infer output dtype. Input dtype must be either a floating point or "
-        "complex dtype. Got: ", info(d).tensor_name);
+        "complex dtype. Got: ",
+        info(d).tensor_name);
   return result;
 }
 

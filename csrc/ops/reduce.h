@@ -9,10 +9,10 @@ namespace rl {
 
 // A tensor read as [outer, n, inner] with n the reduced elements: row-major, maybe a copy.
 struct Reduction {
-  Var input;          // contiguous, reduced dimensions adjacent
+  Var input;  // contiguous, reduced dimensions adjacent
   int64_t outer, n, inner;
-  Ints sizes;         // of the result
-  Ints kept;          // of the result with the reduced dimensions as 1
+  Ints sizes;  // of the result
+  Ints kept;   // of the result with the reduced dimensions as 1
 };
 
 // dims empty or absent: all of them.

@@ -62,6 +62,16 @@ struct CrossDefault : Composite {
 };
 RL_OP(CrossDefault)
 
+struct CrossLast : Composite {
+  static constexpr auto signature = "cross(Tensor input, Tensor other, *, int dim=-1)";
+  static constexpr auto doc = "cross(a, b, dim): the vector product along a dimension of size 3.";
+  static constexpr auto module = "linalg";
+  static Var forward(const Var& input, const Var& other, int64_t dim) {
+    return call<Cross>(input, other, dim);
+  }
+};
+RL_OP(CrossLast)
+
 struct Diff : Composite {
   static constexpr auto signature =
       "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)";
@@ -110,6 +120,8 @@ struct CartesianProd : Composite {
   static constexpr bool out = false;
   static Var forward(const Vars& tensors) {
     check(!tensors.empty(), "cartesian_prod expects a non-empty TensorList");
+    check(tensors.size() <= 64, "cartesian_prod: at most 64 tensors can be combined, got ",
+          tensors.size());
     Ints sizes;
     for (const Var& t : tensors) {
       check(t.dim() == 1, "Expect a 1D vector, but got shape ", t.sizes());
@@ -137,6 +149,7 @@ struct Combinations : Composite {
   static Var forward(const Var& input, int64_t r, bool with_replacement) {
     check(input.dim() == 1, "Expect a 1D vector, but got shape ", input.sizes());
     check(r >= 0, "Expect a non-negative number, but got ", r);
+    check(r <= 1 << 20, "combinations: choices of ", r, " elements are too long");
     if (r == 0) return empty({0}, input.dtype());
     int64_t n = input.numel(), pool = with_replacement ? n + r - 1 : n, rows = pool >= r ? 1 : 0;
     for (int64_t i = 0; rows > 0 && i < std::min(r, pool - r); i++) {
@@ -279,6 +292,7 @@ struct Vander : Composite {
     check(x.dim() == 1, "x must be a one-dimensional tensor., got shape ", x.sizes());
     int64_t count = n.value_or(x.numel());
     check(count >= 0, "N must be non-negative., got ", count);
+    check(count <= 1 << 20, "vander: N = ", count, " columns are too many");
     Var base = is_integral(x.dtype()) ? ops::to(x, DType::I64) : x;
     if (count == 0) return empty({x.numel(), 0}, base.dtype());
     Vars powers = {ops::full(x.sizes(), 1, base.dtype())};

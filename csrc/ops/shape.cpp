@@ -59,12 +59,6 @@ struct FlipUD : Composite {
 };
 RL_OP(FlipUD)
 
-Ints negated(const Ints& values) {
-  Ints result = values;
-  for (int i = 0; i < result.size(); i++) result[i] = -result[i];
-  return result;
-}
-
 struct Roll : Linear {
   static constexpr auto signature = "roll(Tensor input, int[] shifts, int[] dims=())";
   static constexpr auto doc =
@@ -96,8 +90,16 @@ struct Roll : Linear {
     ops::copy_data(ops::narrow(y, d, 0, by).get(), ops::narrow(x, d, n - by, by).get());
     return y;
   }
+  static Ints opposite(const Var& g, const Ints& shifts, const Ints& dims) {
+    Ints back(shifts.size());
+    for (int i = 0; i < shifts.size(); i++) {
+      int64_t n = dims.empty() ? g.numel() : g.sizes()[int(wrap_dim(dims[i], g.dim()))];
+      if (n > 0) back[i] = -(shifts[i] % n);
+    }
+    return back;
+  }
   static void vjp(Back& b, const In&, const Ints& shifts, const Ints& dims) {
-    b[0] = call<Roll>(b.g(), negated(shifts), dims);
+    b[0] = call<Roll>(b.g(), opposite(b.g(), shifts, dims), dims);
   }
 };
 RL_OP(Roll)
@@ -296,6 +298,8 @@ struct MeshGrid : Composite {
   static constexpr bool out = false;
   static Vars forward(const Vars& tensors, std::optional<std::string> indexing) {
     check(!tensors.empty(), "meshgrid expects a non-empty TensorList");
+    check(tensors.size() <= 64, "meshgrid: a tensor has at most 64 dimensions, got ",
+          tensors.size(), " tensors");
     std::string order = indexing.value_or("ij");
     check(order == "ij" || order == "xy",
           "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: ", order);
@@ -387,6 +391,8 @@ Vars split_into(const Var& input, int64_t sections, int64_t dim) {
         "with 0 dims");
   check(sections > 0, "number of sections must be larger than 0, got ", sections);
   int64_t n = input.sizes()[int(wrap_dim(dim, input.dim()))], start = 0;
+  check(sections <= std::max<int64_t>(n, 1 << 20), "tensor_split: ", sections,
+        " sections of a dimension of size ", n, " are too many");
   Vars parts;
   for (int64_t i = 0; i < sections; i++) {
     int64_t size = n / sections + (i < n % sections ? 1 : 0);

@@ -91,43 +91,43 @@ Var in_dtype(const Var& x, const std::optional<DType>& dtype) {
 int64_t implicit_dim(const char* function, int ndim) {
   if (PyErr_WarnFormat(PyExc_UserWarning, 1,
                        "Implicit dimension choice for %s has been deprecated. Change the call to "
-                       "include dim=X as an argument.", function) < 0)
+                       "include dim=X as an argument.",
+                       function) < 0)
     throw PythonError{};
   return ndim == 0 || ndim == 1 || ndim == 3 ? 0 : 1;
 }
 
 // One function as torch, a Tensor method, torch.special and torch.nn.functional have it.
-#define RL_SOFTMAX(Name, function, formula, compute)                                              \
-  struct Name : Composite {                                                                       \
-    static constexpr auto signature =                                                             \
-        function "(Tensor input, int dim, dtype? dtype=None)";                                    \
-    static constexpr auto doc = function "(x, dim): " formula " along a dimension.";              \
-    static constexpr auto family = "softmax";                                                     \
-    static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {               \
-      return compute(in_dtype(input, dtype), dim);                                                \
-    }                                                                                             \
-  };                                                                                              \
-  RL_OP(Name)                                                                                     \
-  struct Name##Special : Name {                                                                   \
-    static constexpr auto module = "special";                                                     \
-  };                                                                                              \
-  RL_OP(Name##Special)                                                                            \
+#define RL_SOFTMAX(Name, function, formula, compute)                                         \
+  struct Name : Composite {                                                                  \
+    static constexpr auto signature = function "(Tensor input, int dim, dtype? dtype=None)"; \
+    static constexpr auto doc = function "(x, dim): " formula " along a dimension.";         \
+    static constexpr auto family = "softmax";                                                \
+    static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {          \
+      return compute(in_dtype(input, dtype), dim);                                           \
+    }                                                                                        \
+  };                                                                                         \
+  RL_OP(Name)                                                                                \
+  struct Name##Special : Name {                                                              \
+    static constexpr auto module = "special";                                                \
+  };                                                                                         \
+  RL_OP(Name##Special)                                                                       \
   RL_SOFTMAX_FUNCTIONAL(Name##Functional, function, formula, compute)
 
-#define RL_SOFTMAX_FUNCTIONAL(Name, function, formula, compute)                                   \
-  struct Name : Composite {                                                                       \
-    static constexpr auto signature =                                                             \
-        function "(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None)";           \
-    static constexpr auto doc = function "(x, dim): " formula " along a dimension.";              \
-    static constexpr auto module = "nn.functional";                                               \
-    static constexpr auto family = "softmax";                                                     \
-    static constexpr bool out = false;                                                            \
-    static Var forward(const Var& input, std::optional<int64_t> dim, int64_t,                     \
-                       std::optional<DType> dtype) {                                              \
-      int64_t d = dim ? *dim : implicit_dim(function, input.dim());                               \
-      return compute(in_dtype(input, dtype), d);                                                  \
-    }                                                                                             \
-  };                                                                                              \
+#define RL_SOFTMAX_FUNCTIONAL(Name, function, formula, compute)                         \
+  struct Name : Composite {                                                             \
+    static constexpr auto signature =                                                   \
+        function "(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None)"; \
+    static constexpr auto doc = function "(x, dim): " formula " along a dimension.";    \
+    static constexpr auto module = "nn.functional";                                     \
+    static constexpr auto family = "softmax";                                           \
+    static constexpr bool out = false;                                                  \
+    static Var forward(const Var& input, std::optional<int64_t> dim, int64_t,           \
+                       std::optional<DType> dtype) {                                    \
+      int64_t d = dim ? *dim : implicit_dim(function, input.dim());                     \
+      return compute(in_dtype(input, dtype), d);                                        \
+    }                                                                                   \
+  };                                                                                    \
   RL_OP(Name)
 
 Var softmin(const Var& x, int64_t dim) { return ops::softmax(ops::neg(x), dim); }

@@ -13,13 +13,13 @@ Var outer(const Var& a, const Var& b) {
   return ops::reshape(a, {a.numel(), 1}) * b;
 }
 
-#define RL_OUTER(Type, function)                                                              \
-  struct Type : Composite {                                                                   \
-    static constexpr auto signature = function "(Tensor input, Tensor vec2)";                 \
-    static constexpr auto doc = function "(x, y): the matrix of all products x[i] * y[j].";   \
-    static constexpr auto family = "contraction";                                             \
-    static Var forward(const Var& input, const Var& vec2) { return outer(input, vec2); }      \
-  };                                                                                          \
+#define RL_OUTER(Type, function)                                                            \
+  struct Type : Composite {                                                                 \
+    static constexpr auto signature = function "(Tensor input, Tensor vec2)";               \
+    static constexpr auto doc = function "(x, y): the matrix of all products x[i] * y[j]."; \
+    static constexpr auto family = "contraction";                                           \
+    static Var forward(const Var& input, const Var& vec2) { return outer(input, vec2); }    \
+  };                                                                                        \
   RL_OP(Type)
 RL_OUTER(Outer, "outer")
 RL_OUTER(Ger, "ger")
@@ -30,7 +30,8 @@ Var contract(Var a, Var b, const Ints& dims_a, const Ints& dims_b) {
         dims_a, " and ", dims_b);
   check(a.dtype() == b.dtype(), "both inputs should have same dtype, got ",
         info(a.dtype()).tensor_name, " and ", info(b.dtype()).tensor_name);
-  Ints over_a = wrap_dims(dims_a, a.dim(), "tensordot"), over_b = wrap_dims(dims_b, b.dim(), "tensordot");
+  Ints over_a = wrap_dims(dims_a, a.dim(), "tensordot"),
+       over_b = wrap_dims(dims_b, b.dim(), "tensordot");
   int64_t summed = 1;
   for (int i = 0; i < over_a.size(); i++) {
     int da = int(over_a[i]), db = int(over_b[i]);
@@ -58,8 +59,7 @@ Var contract(Var a, Var b, const Ints& dims_a, const Ints& dims_b) {
       cols *= b.size(i);
     }
   Var x = ops::permute(a, order_a), y = ops::permute(b, order_b);
-  if (sizes.empty())
-    return ops::dot(ops::reshape(x, {summed}), ops::reshape(y, {summed}));
+  if (sizes.empty()) return ops::dot(ops::reshape(x, {summed}), ops::reshape(y, {summed}));
   return ops::reshape(ops::mm(ops::reshape(x, {rows, summed}), ops::reshape(y, {summed, cols})),
                       sizes);
 }
@@ -122,6 +122,10 @@ struct Tensordot : Composite {
       return contract(a, b, int_list(PySequence_Fast_GET_ITEM(lists, 0)),
                       int_list(PySequence_Fast_GET_ITEM(lists, 1)));
     }
+    check(one || PyIndex_Check(dims),
+          "tensordot expects dims to be int or tuple[list[int], "
+          "list[int]] or list[list[int]] containing two lists, but got an object of type ",
+          Py_TYPE(dims)->tp_name);
     int64_t count = int_list(dims)[0];
     check(count >= 0, "tensordot expects dims >= 0, but got dims=", count);
     check(count <= a.dim() && count <= b.dim(),
@@ -175,8 +179,8 @@ class Chain {
   void choose(size_t i, size_t j) {
     double best = std::numeric_limits<double>::infinity();
     for (size_t k = i; k < j; k++) {
-      double cost = cost_[i * n_ + k] + cost_[(k + 1) * n_ + j] +
-                    extent(i) * extent(k + 1) * extent(j + 1);
+      double cost =
+          cost_[i * n_ + k] + cost_[(k + 1) * n_ + j] + extent(i) * extent(k + 1) * extent(j + 1);
       if (cost >= best) continue;
       best = cost;
       split_[i * n_ + j] = k;

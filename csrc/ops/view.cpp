@@ -74,8 +74,9 @@ struct ViewOp : View {
     Ints sizes = infer_size(size, input.numel()), strides;
     check(view_strides(input.get(), sizes, strides),
           "view size is not compatible with input tensor's size and stride (at least one dimension "
-          "spans across two contiguous subspaces): input has shape ", input.sizes(), " and strides ",
-          input->strides, ", wanted ", sizes, ". Use .reshape(...) instead.");
+          "spans across two contiguous subspaces): input has shape ",
+          input.sizes(), " and strides ", input->strides, ", wanted ", sizes,
+          ". Use .reshape(...) instead.");
     return alias(input.get(), std::move(sizes), std::move(strides), input->offset);
   }
   static void vjp(Back& b, const In& input, const Ints&) {
@@ -108,9 +109,7 @@ struct ViewDtype : Composite {
       offset = scale(offset, "self.storage_offset()");
       for (int i = 0; i < last; i++) strides[i] = scale(strides[i], "self.stride()");
     }
-    Var view = wrap_storage(retain(input->storage), sizes, strides, offset, dtype);
-    set_view(view.get(), input.get());
-    return view;
+    return wrap_storage(retain(input->storage), sizes, strides, offset, dtype);
   }
 };
 RL_OP(ViewDtype)
@@ -156,7 +155,8 @@ RL_OP(UnsafeView)
 
 struct Reshape : Composite {
   static constexpr auto signature = "reshape(Tensor input, size shape)";
-  static constexpr auto doc = "reshape(x, shape): another shape; a view when possible, else a copy.";
+  static constexpr auto doc =
+      "reshape(x, shape): another shape; a view when possible, else a copy.";
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& shape) { return ops::reshape(input, shape); }
 };
@@ -178,9 +178,11 @@ struct Permute : View {
   static constexpr auto doc = "permute(x, dims): the dimensions in another order.";
   static Var forward(const Var& input, const Ints& dims) {
     int n = input.dim();
-    check(dims.size() == n, "permute(sparse_coo): number of dimensions in the tensor input does not "
-                            "match the length of the desired ordering of dimensions i.e. input.dim() "
-                            "= ", n, " is not equal to len(dims) = ", dims.size());
+    check(dims.size() == n,
+          "permute(sparse_coo): number of dimensions in the tensor input does not "
+          "match the length of the desired ordering of dimensions i.e. input.dim() "
+          "= ",
+          n, " is not equal to len(dims) = ", dims.size());
     Ints order = wrap_dims(dims, n, "permute()"), sizes(n), strides(n);
     for (int i = 0; i < n; i++) {
       sizes[i] = input.sizes()[int(order[i])];
@@ -204,18 +206,18 @@ Var swapped(const Var& input, int64_t dim0, int64_t dim1) {
   return alias(input.get(), std::move(sizes), std::move(strides), input->offset);
 }
 
-#define RL_TRANSPOSE(Type, function)                                                             \
-  struct Type : View {                                                                           \
-    static constexpr auto signature = function "(Tensor input, int dim0, int dim1)";             \
-    static constexpr auto grad_name = "TransposeBackward0";                                      \
-    static constexpr auto doc = function "(x, dim0, dim1): two dimensions swapped.";             \
-    static Var forward(const Var& input, int64_t dim0, int64_t dim1) {                           \
-      return swapped(input, dim0, dim1);                                                         \
-    }                                                                                            \
-    static void vjp(Back& b, const In&, int64_t dim0, int64_t dim1) {                            \
-      b[0] = ops::transpose(b.g(), dim0, dim1);                                                  \
-    }                                                                                            \
-  };                                                                                             \
+#define RL_TRANSPOSE(Type, function)                                                 \
+  struct Type : View {                                                               \
+    static constexpr auto signature = function "(Tensor input, int dim0, int dim1)"; \
+    static constexpr auto grad_name = "TransposeBackward0";                          \
+    static constexpr auto doc = function "(x, dim0, dim1): two dimensions swapped."; \
+    static Var forward(const Var& input, int64_t dim0, int64_t dim1) {               \
+      return swapped(input, dim0, dim1);                                             \
+    }                                                                                \
+    static void vjp(Back& b, const In&, int64_t dim0, int64_t dim1) {                \
+      b[0] = ops::transpose(b.g(), dim0, dim1);                                      \
+    }                                                                                \
+  };                                                                                 \
   RL_OP(Type)
 RL_TRANSPOSE(Transpose, "transpose")
 RL_TRANSPOSE(SwapDims, "swapdims")
@@ -285,7 +287,8 @@ struct Expand : View {
       if (size[i] == -1) {
         check(i >= lead, "expand(", input.sizes(), ", size=", size,
               "): The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
-              "dimension ", i);
+              "dimension ",
+              i);
         sizes[i] = have;
       }
       check(sizes[i] >= 0, "expand: invalid size ", size[i], " in ", size);
@@ -421,8 +424,7 @@ struct Narrow : Composite {
 RL_OP(Narrow)
 
 struct Diagonal : View {
-  static constexpr auto signature =
-      "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1)";
+  static constexpr auto signature = "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1)";
   static constexpr auto doc = "diagonal(x, offset, dim1, dim2): a diagonal, as the last dimension.";
   static Var forward(const Var& input, int64_t offset, int64_t dim1, int64_t dim2) {
     int a = int(wrap_dim(dim1, input.dim())), b = int(wrap_dim(dim2, input.dim()));
@@ -431,8 +433,7 @@ struct Diagonal : View {
     int64_t length = offset >= 0 ? std::min(rows, cols - offset) : std::min(rows + offset, cols);
     length = std::max<int64_t>(length, 0);
     int64_t at = input->offset;
-    if (length > 0)
-      at += offset >= 0 ? offset * input->strides[b] : -offset * input->strides[a];
+    if (length > 0) at += offset >= 0 ? offset * input->strides[b] : -offset * input->strides[a];
     Ints sizes, strides;
     for (int i = 0; i < input.dim(); i++)
       if (i != a && i != b) {
@@ -500,7 +501,7 @@ struct AsStrided : Composite {
     Region r{input.sizes(), size, stride, offset - input->offset};
     if (requires_grad(input.get())) {
       r = region_in(input.get(), size, stride, offset);
-      if (r.offset < 0 || !fits(r)) 
+      if (r.offset < 0 || !fits(r))
         fail("as_strided: the view reaches outside of its input (sizes ", input.sizes(),
              "), so it has no gradient; detach() it first");
     }
@@ -612,8 +613,10 @@ Vars split_by(const Var& input, const Ints& lengths, int d) {
 
 Ints even_lengths(const Var& input, int64_t size, int d) {
   int64_t n = input.sizes()[d];
-  check(size > 0 || (size == 0 && n == 0), "split expects split_size be non-negative, but got "
-                                           "split_size=", size);
+  check(size > 0 || (size == 0 && n == 0),
+        "split expects split_size be non-negative, but got "
+        "split_size=",
+        size);
   Ints lengths;
   for (int64_t start = 0; start < n; start += size) lengths.push_back(std::min(size, n - start));
   if (lengths.empty()) lengths.push_back(0);
@@ -626,8 +629,8 @@ struct Split : View {
   static Vars forward(const Var& input, int64_t split_size, int64_t dim) {
     check(input.dim() > 0, "split expects at least a 1-dimensional tensor");
     int d = int(wrap_dim(dim, input.dim()));
-    check(split_size >= 0, "split expects split_size be non-negative, but got split_size=",
-          split_size);
+    check(split_size >= 0,
+          "split expects split_size be non-negative, but got split_size=", split_size);
     return split_by(input, even_lengths(input, split_size, d), d);
   }
   static void vjp(Back& b, const In& input, int64_t split_size, int64_t dim) {
@@ -646,13 +649,15 @@ struct SplitWithSizes : View {
     int d = int(wrap_dim(dim, input.dim()));
     int64_t total = 0;
     for (int64_t n : split_size) {
-      check(n >= 0, "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                    "split_sizes=", split_size);
+      check(n >= 0,
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            "split_sizes=",
+            split_size);
       total += n;
     }
     check(total == input.sizes()[d], "split_with_sizes expects split_sizes to sum exactly to ",
-          input.sizes()[d], " (input tensor's size at dimension ", d, "), but got split_sizes=",
-          split_size);
+          input.sizes()[d], " (input tensor's size at dimension ", d,
+          "), but got split_sizes=", split_size);
     return split_by(input, split_size, d);
   }
   static void vjp(Back& b, const In& input, const Ints& split_size, int64_t dim) {
@@ -723,12 +728,15 @@ RL_OP(ViewAsReal)
 
 struct ViewAsComplex : View {
   static constexpr auto signature = "view_as_complex(Tensor input)";
-  static constexpr auto doc = "view_as_complex(x): the last dimension of 2 read as complex numbers.";
+  static constexpr auto doc =
+      "view_as_complex(x): the last dimension of 2 read as complex numbers.";
   static constexpr bool method = false;
   static Var forward(const Var& input) {
-    check(input.dtype() == DType::F32 || input.dtype() == DType::F64,
-          "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-          "scalar type: ", info(input.dtype()).tensor_name);
+    check(
+        input.dtype() == DType::F32 || input.dtype() == DType::F64,
+        "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+        "scalar type: ",
+        info(input.dtype()).tensor_name);
     check(input.dim() > 0 && input.size(-1) == 2, "Tensor must have a last dimension of size 2");
     check(input->strides.back() == 1, "Tensor must have a last dimension with stride 1");
     check(input->offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
@@ -736,8 +744,9 @@ struct ViewAsComplex : View {
     sizes.erase(sizes.size() - 1);
     strides.erase(strides.size() - 1);
     for (int i = 0; i < strides.size(); i++) {
-      check(strides[i] % 2 == 0, "Tensor must have a stride divisible by 2 for all but last "
-                                 "dimension");
+      check(strides[i] % 2 == 0,
+            "Tensor must have a stride divisible by 2 for all but last "
+            "dimension");
       strides[i] /= 2;
     }
     return wrap_storage(retain(input->storage), sizes, strides, input->offset / 2,
@@ -777,8 +786,8 @@ Var narrow(const Var& a, int64_t dim, int64_t start, int64_t length) {
     fail_as(PyExc_IndexError, "start out of range (expected to be in range of [", -n, ", ", n,
             "], but got ", start, ")");
   if (start < 0) start += n;
-  check(start + length <= n, "start (", start, ") + length (", length,
-        ") exceeds dimension size (", n, ").");
+  check(start + length <= n, "start (", start, ") + length (", length, ") exceeds dimension size (",
+        n, ").");
   return call<Slice>(a, dim, start, start + length, int64_t(1));
 }
 Var as_strided(const Var& a, const Ints& sizes, const Ints& strides, int64_t offset) {

@@ -71,9 +71,8 @@ Vars tensors_argument(const Signature& s, int i, PyObject* o) {
     if (PyTuple_Check(o) || PyList_Check(o))
       for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++)
         if (!is_tensor(PySequence_Fast_GET_ITEM(o, k)))
-          fail_as(PyExc_TypeError, s.name(), "(): expected Tensor as element ", k,
-                  " in argument ", i, ", but got ",
-                  Py_TYPE(PySequence_Fast_GET_ITEM(o, k))->tp_name);
+          fail_as(PyExc_TypeError, s.name(), "(): expected Tensor as element ", k, " in argument ",
+                  i, ", but got ", Py_TYPE(PySequence_Fast_GET_ITEM(o, k))->tp_name);
     fail_type(s, param(s, i), o);
   }
   Vars vars;
@@ -142,7 +141,8 @@ Device device_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
   Device device = device_value(o);
   if (device.type == Device::CUDA)
-    fail(s.name(), "(): device 'cuda' asked for, but this build of rushlight computes on the CPU only");
+    fail(s.name(),
+         "(): device 'cuda' asked for, but this build of rushlight computes on the CPU only");
   check(device.type == Device::CPU, s.name(), "(): device 'meta' is not supported");
   return {};
 }
@@ -156,8 +156,7 @@ std::string string_argument(const Signature& s, int i, PyObject* o) {
 
 PyObject* attribute_value(const Ints& v) {
   PyObject* tuple = PyTuple_New(v.size());
-  for (int i = 0; tuple && i < v.size(); i++)
-    PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(v[i]));
+  for (int i = 0; tuple && i < v.size(); i++) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(v[i]));
   return tuple;
 }
 
@@ -171,8 +170,7 @@ PyTypeObject* return_type(const Signature& s) {
   PyTypeObject*& type = (*types)[key];
   if (!type) {
     auto* fields = new PyStructSequence_Field[s.results().size() + 1]();
-    for (size_t i = 0; i < s.results().size(); i++)
-      fields[i].name = strdup(s.results()[i].c_str());
+    for (size_t i = 0; i < s.results().size(); i++) fields[i].name = strdup(s.results()[i].c_str());
     PyStructSequence_Desc desc{strdup(("torch.return_types." + s.name()).c_str()), nullptr, fields,
                                int(s.results().size())};
     type = PyStructSequence_NewType(&desc);
@@ -187,8 +185,7 @@ PyObject* tuple_of(const Signature& s, Var* vars, size_t count) {
   PyObject* tuple;
   if (!s.results().empty() && s.results().size() == count)
     tuple = PyStructSequence_New(return_type(s));
-  else
-    tuple = PyTuple_New(Py_ssize_t(count));
+  else tuple = PyTuple_New(Py_ssize_t(count));
   if (!tuple) throw PythonError{};
   for (size_t i = 0; i < count; i++) {
     PyObject* item = vars[i] ? reinterpret_cast<PyObject*>(vars[i].release()) : nullptr;

@@ -27,9 +27,9 @@ Var wrap_number(PyObject* o);
 template <class T>
 struct Argument;
 
-#define RL_ARGUMENT(T, function)                                              \
-  template <>                                                                 \
-  struct Argument<T> {                                                        \
+#define RL_ARGUMENT(T, function)                                                       \
+  template <>                                                                          \
+  struct Argument<T> {                                                                 \
     static T get(const Signature& s, int i, PyObject* o) { return function(s, i, o); } \
   };
 RL_ARGUMENT(Var, tensor_argument)
@@ -66,7 +66,8 @@ inline PyObject* to_python(const Signature&, Var v) {
   if (!v) Py_RETURN_NONE;
   return reinterpret_cast<PyObject*>(v.release());
 }
-PyObject* tuple_of(const Signature& s, Var* vars, size_t count);  // named when the signature says so
+PyObject* tuple_of(const Signature& s, Var* vars,
+                   size_t count);  // named when the signature says so
 inline PyObject* to_python(const Signature& s, Vars vars) {
   return tuple_of(s, vars.data(), vars.size());
 }

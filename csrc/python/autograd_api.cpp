@@ -63,9 +63,11 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
            " and output[", i, "] has a shape of ", shape_text(meta.sizes, b),
            ". The output was made at ", made.text_with_source());
     if (is_complex(g->dtype) != is_complex(meta.dtype))
-      fail("For complex Tensors, both grad_output and output are required to have the same dtype. "
-           "Mismatch in dtype: grad_output[", i, "] has a dtype of torch.", name(g->dtype),
-           " and output[", i, "] has a dtype of torch.", name(meta.dtype), ".");
+      fail(
+          "For complex Tensors, both grad_output and output are required to have the same dtype. "
+          "Mismatch in dtype: grad_output[",
+          i, "] has a dtype of torch.", name(g->dtype), " and output[", i,
+          "] has a dtype of torch.", name(meta.dtype), ".");
     Var grad(g);
     if (g->dtype != meta.dtype) {
       GradMode mode(create_graph);
@@ -75,8 +77,10 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
   }
   if (element_count(meta.sizes) != 1)
     fail("grad can be implicitly created only for scalar outputs (output ", i, " has shape ",
-         meta.sizes, "; pass a gradient of that shape, or reduce it with .sum() or .mean()). It was "
-         "made at ", root.edge().node->where.text_with_source());
+         meta.sizes,
+         "; pass a gradient of that shape, or reduce it with .sum() or .mean()). It was "
+         "made at ",
+         root.edge().node->where.text_with_source());
   if (!is_floating(meta.dtype))
     fail("grad can be implicitly created only for real scalar outputs but got torch.",
          name(meta.dtype));
@@ -130,11 +134,11 @@ PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
   if (inputs && inputs != Py_None) {
     PyObject* module = PyImport_ImportModule("rushlight.autograd");
-    PyObject* done = module ? PyObject_CallMethod(module, "backward", "OOOOOO", self,
-                                                  gradient ? gradient : Py_None,
-                                                  retain ? retain : Py_None,
-                                                  create ? create : Py_False, Py_None, inputs)
-                            : nullptr;
+    PyObject* done =
+        module ? PyObject_CallMethod(module, "backward", "OOOOOO", self,
+                                     gradient ? gradient : Py_None, retain ? retain : Py_None,
+                                     create ? create : Py_False, Py_None, inputs)
+               : nullptr;
     Py_XDECREF(module);
     return done;
   }
@@ -159,8 +163,7 @@ PyObject* run_backward_api(PyObject*, PyObject* args) {
     return nullptr;
   return guarded([&]() -> PyObject* {
     check(PyTuple_GET_SIZE(roots_arg) == PyTuple_GET_SIZE(grads_arg), "got ",
-          PyTuple_GET_SIZE(roots_arg), " tensors and ", PyTuple_GET_SIZE(grads_arg),
-          " gradients");
+          PyTuple_GET_SIZE(roots_arg), " tensors and ", PyTuple_GET_SIZE(grads_arg), " gradients");
     std::vector<Place> roots = places(roots_arg), inputs;
     bool has_inputs = inputs_arg != Py_None;
     if (has_inputs) {
@@ -176,8 +179,8 @@ PyObject* run_backward_api(PyObject*, PyObject* args) {
                                              has_inputs ? &inputs : nullptr, accumulate);
     PyObject* tuple = PyTuple_New(Py_ssize_t(results.size()));
     for (size_t i = 0; tuple && i < results.size(); i++) {
-      PyObject* item = results[i] ? reinterpret_cast<PyObject*>(results[i].release())
-                                  : new_reference(Py_None);
+      PyObject* item =
+          results[i] ? reinterpret_cast<PyObject*>(results[i].release()) : new_reference(Py_None);
       PyTuple_SET_ITEM(tuple, Py_ssize_t(i), item);
     }
     return tuple;
@@ -186,11 +189,12 @@ PyObject* run_backward_api(PyObject*, PyObject* args) {
 
 PyObject* gradient_edge_api(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    if (!is_tensor(o)) fail_as(PyExc_TypeError, "get_gradient_edge needs a Tensor, got ",
-                               Py_TYPE(o)->tp_name);
+    if (!is_tensor(o))
+      fail_as(PyExc_TypeError, "get_gradient_edge needs a Tensor, got ", Py_TYPE(o)->tp_name);
     Edge edge = gradient_edge(as_tensor(o));
-    check(edge.node, "It is not possible to get the gradient edge for a Tensor that does not "
-                     "require gradients");
+    check(edge.node,
+          "It is not possible to get the gradient edge for a Tensor that does not "
+          "require gradients");
     return Py_BuildValue("(NI)", edge.node, edge.nr);
   });
 }
@@ -268,6 +272,7 @@ PyMethodDef autograd_functions[] = {
     {"_collector_callback",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(collector_callback)), METH_FASTCALL,
      nullptr},
-    {}};
+    {},
+};
 
 }  // namespace rl

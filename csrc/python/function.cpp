@@ -16,7 +16,7 @@ void node_dealloc(PyObject* o);
 namespace {
 
 struct FunctionNode : Node {
-  PyObject* to_save;             // tuple given to save_for_backward
+  PyObject* to_save;  // tuple given to save_for_backward
   PyObject* saved_for_forward;
   PyObject* non_differentiable;  // tuple
   PyObject* dirty;               // tuple
@@ -51,7 +51,7 @@ void apply(Node* node, Pass& pass) {
   Held arguments(grads_tuple(self, pass));
   Held backward(PyObject_GetAttrString(ctx, "_run_backward"));
   Held result(PyObject_CallObject(backward.p, arguments.p));
-  Held results(PyTuple_Check(result.p) ? new_reference(result.p)
+  Held results(PyTuple_Check(result.p)  ? new_reference(result.p)
                : PyList_Check(result.p) ? PyList_AsTuple(result.p)
                                         : PyTuple_Pack(1, result.p));
   size_t expected = self->is_tensor_argument->size();
@@ -66,13 +66,14 @@ void apply(Node* node, Pass& pass) {
     PyObject* item = PyTuple_GET_ITEM(results.p, Py_ssize_t(i));
     if (!(*self->is_tensor_argument)[i]) {
       if (item != Py_None)
-        fail("function ", Py_TYPE(ctx)->tp_name, " returned a gradient different from None at "
-             "position ", i + 1, ", but the corresponding forward input was not a Variable");
+        fail("function ", Py_TYPE(ctx)->tp_name,
+             " returned a gradient different from None at "
+             "position ",
+             i + 1, ", but the corresponding forward input was not a Variable");
       continue;
     }
     if (item != Py_None) {
-      if (!is_tensor(item))
-        fail("expected Variable or None (got ", Py_TYPE(item)->tp_name, ")");
+      if (!is_tensor(item)) fail("expected Variable or None (got ", Py_TYPE(item)->tp_name, ")");
       pass.results[edge] = Var(as_tensor(item));
     }
     edge++;
@@ -201,7 +202,9 @@ PyObject* get_materialize(PyObject* o, void*) {
   return PyBool_FromLong(as_function(o)->materialize);
 }
 PyObject* get_to_save(PyObject* o, void*) { return tuple_member(as_function(o)->to_save); }
-PyObject* get_forward(PyObject* o, void*) { return tuple_member(as_function(o)->saved_for_forward); }
+PyObject* get_forward(PyObject* o, void*) {
+  return tuple_member(as_function(o)->saved_for_forward);
+}
 PyObject* get_dirty(PyObject* o, void*) { return tuple_member(as_function(o)->dirty); }
 PyObject* get_non_differentiable(PyObject* o, void*) {
   return tuple_member(as_function(o)->non_differentiable);
@@ -216,7 +219,8 @@ PyMethodDef ctx_methods[] = {
      "Says which outputs have no gradient."},
     {"set_materialize_grads", set_materialize_grads, METH_VARARGS,
      "Whether missing gradients arrive as zeros (True) or None."},
-    {}};
+    {},
+};
 PyGetSetDef ctx_getset[] = {
     {"saved_tensors", saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
     {"needs_input_grad", get_needs, nullptr, "A bool per argument of forward.", nullptr},
@@ -225,7 +229,8 @@ PyGetSetDef ctx_getset[] = {
     {"saved_for_forward", get_forward, nullptr, nullptr, nullptr},
     {"dirty_tensors", get_dirty, nullptr, nullptr, nullptr},
     {"non_differentiable", get_non_differentiable, nullptr, nullptr, nullptr},
-    {}};
+    {},
+};
 
 bool in_tuple(PyObject* tuple, PyObject* item) {
   if (!tuple) return false;
@@ -331,8 +336,9 @@ class Application {
     if (!self_->dirty) return;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++)
       if (!in_tuple(outputs, PyTuple_GET_ITEM(self_->dirty, i)))
-        fail("Some elements marked as dirty during the forward method were not returned as output. "
-             "The inputs that are modified inplace must all be outputs of the Function.");
+        fail(
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function.");
   }
 
   PyObject* wrap_one(PyObject* o, Py_ssize_t i) {
@@ -382,11 +388,10 @@ class Application {
       Py_ssize_t output = -1;
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++)
         if (PyTuple_GET_ITEM(outputs, k) == o) output = k;
-      bool is_output = output >= 0 && as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_;
-      if (is_output)
-        saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)));
-      else
-        saved.save_input(as_tensor(o));
+      bool is_output =
+          output >= 0 && as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_;
+      if (is_output) saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)));
+      else saved.save_input(as_tensor(o));
       if (is_view(as_tensor(o))) track(as_tensor(o));  // its base may be an output of this node
     }
     Py_CLEAR(self_->to_save);

@@ -48,8 +48,7 @@ class Reader {
     if (parts)
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++)
         items.push_back(PyTuple_GET_ITEM(parts, i));
-    else
-      items.push_back(key);
+    else items.push_back(key);
     // Lists and arrays become tensors first, so that their dtype is known.
     for (PyObject*& item : items)
       if (!is_tensor(item) && !PyLong_Check(item) && !PySlice_Check(item) && item != Py_None &&
@@ -64,11 +63,11 @@ class Reader {
       used += consumed(item);
       ellipses += item == Py_Ellipsis;
     }
-    if (ellipses > 1)
-      fail_as(PyExc_IndexError, "an index can only have a single ellipsis ('...')");
+    if (ellipses > 1) fail_as(PyExc_IndexError, "an index can only have a single ellipsis ('...')");
     if (used > 0 && t->dim() == 0)
-      fail_as(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
-                                "convert a 0-dim tensor to a number");
+      fail_as(PyExc_IndexError,
+              "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
+              "convert a 0-dim tensor to a number");
     if (used > t->dim())
       fail_as(PyExc_IndexError, "too many indices for tensor of dimension ", t->dim());
     for (PyObject* item : items) take(item, t->dim() - used);
@@ -100,9 +99,10 @@ class Reader {
     } else if (PyUnicode_Check(item)) {
       fail_as(PyExc_TypeError, "new(): invalid data type 'str'");
     } else {
-      fail_as(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or "
-                                "byte Variables are valid indices (got ", Py_TYPE(item)->tp_name,
-              ")");
+      fail_as(PyExc_IndexError,
+              "only integers, slices (`:`), ellipsis (`...`), None and long or "
+              "byte Variables are valid indices (got ",
+              Py_TYPE(item)->tp_name, ")");
     }
   }
 
@@ -163,8 +163,10 @@ class Reader {
       return;
     }
     if (t->dtype != DType::I64 && t->dtype != DType::I32)
-      fail_as(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors, "
-                                "got ", name(t->dtype));
+      fail_as(PyExc_IndexError,
+              "tensors used as indices must be long, int, byte or bool tensors, "
+              "got ",
+              name(t->dtype));
     GradMode off(false);
     Var index = ops::to(Var(t), DType::I64);
     if (t->dim() == 0) {
@@ -218,8 +220,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
         return reinterpret_cast<PyObject*>(ops::select(Var(t), 0, i).release());
     }
     Selection s = Reader(t, key).finish();
-    if (s.advanced)
-      return reinterpret_cast<PyObject*>(ops::index(s.view, s.indices).release());
+    if (s.advanced) return reinterpret_cast<PyObject*>(ops::index(s.view, s.indices).release());
     if (!s.moved) s.view = ops::alias_view(s.view);
     return reinterpret_cast<PyObject*>(s.view.release());
   });

@@ -44,9 +44,11 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor* t = as_tensor(o);
   const char* format = format_of(t->dtype);
   if (!format || requires_grad(t)) {
-    PyErr_Format(PyExc_BufferError, requires_grad(t)
+    PyErr_Format(PyExc_BufferError,
+                 requires_grad(t)
                      ? "a tensor that requires grad does not export its memory; use detach()"
-                     : "a %s tensor does not export its memory", name(t->dtype));
+                     : "a %s tensor does not export its memory",
+                 name(t->dtype));
     return -1;
   }
   if (!t->contiguous && !(flags & PyBUF_STRIDES)) {
@@ -129,8 +131,9 @@ Var share_buffer(PyObject* o) {
     }
     if (step % size) {
       Py_DECREF(owner);
-      fail_as(PyExc_ValueError, "given numpy array strides not a multiple of the element byte size. "
-                                "Copy the numpy array to reallocate the memory.");
+      fail_as(PyExc_ValueError,
+              "given numpy array strides not a multiple of the element byte size. "
+              "Copy the numpy array to reallocate the memory.");
     }
     strides[i] = step / size;
     if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
@@ -242,8 +245,10 @@ class Nested {
     if (is_tensor(o)) {
       Tensor* t = as_tensor(o);
       if (t->numel != 1)
-        fail_as(PyExc_ValueError, "only one element tensors can be converted to Python scalars, got "
-                                  "shape ", t->sizes);
+        fail_as(PyExc_ValueError,
+                "only one element tensors can be converted to Python scalars, got "
+                "shape ",
+                t->sizes);
       tensor_type = has_tensors ? promote(tensor_type, t->dtype) : t->dtype;
       has_tensors = true;
       return Rank(category(t->dtype));
@@ -404,12 +409,12 @@ struct DLManagedTensor {
 enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 
 DLDataType dl_type(DType d) {
-  uint8_t code = d == DType::Bool      ? kBool
-                 : d == DType::U8      ? kUInt
-                 : d == DType::BF16    ? kBfloat
-                 : is_complex(d)       ? kComplex
-                 : is_floating(d)      ? kFloat
-                                       : kInt;
+  uint8_t code = d == DType::Bool   ? kBool
+                 : d == DType::U8   ? kUInt
+                 : d == DType::BF16 ? kBfloat
+                 : is_complex(d)    ? kComplex
+                 : is_floating(d)   ? kFloat
+                                    : kInt;
   return {code, uint8_t(itemsize(d) * 8), 1};
 }
 
@@ -428,7 +433,7 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
-    e->managed.tensor = {t->data(), {1, 0}, t->dim(), dl_type(t->dtype), e->sizes.data(),
+    e->managed.tensor = {t->data(),         {1, 0}, t->dim(), dl_type(t->dtype), e->sizes.data(),
                          e->strides.data(), 0};
     e->managed.context = e;
     e->managed.deleter = [](DLManagedTensor* m) {
@@ -454,8 +459,9 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
     if (!PyCapsule_IsValid(capsule, "dltensor"))
-      fail_as(PyExc_RuntimeError, "from_dlpack received an invalid capsule. Note that DLTensor "
-                                  "capsules can be consumed only once.");
+      fail_as(PyExc_RuntimeError,
+              "from_dlpack received an invalid capsule. Note that DLTensor "
+              "capsules can be consumed only once.");
     auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
     const DLTensor& d = m->tensor;
     if (d.device.type != 1)
@@ -466,8 +472,8 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
       if (type.code == d.dtype.code && type.bits == d.dtype.bits && d.dtype.lanes == 1) found = i;
     }
     if (found < 0)
-      fail_as(PyExc_BufferError, "from_dlpack: unsupported element type (code ",
-              int(d.dtype.code), ", ", int(d.dtype.bits), " bits)");
+      fail_as(PyExc_BufferError, "from_dlpack: unsupported element type (code ", int(d.dtype.code),
+              ", ", int(d.dtype.bits), " bits)");
     Ints sizes(d.shape, d.ndim);
     Ints strides = d.strides ? Ints(d.strides, d.ndim) : contiguous_strides(sizes);
     int64_t reach = 0;
@@ -572,6 +578,7 @@ PyMethodDef interop_functions[] = {
     {"_share_buffer", share, METH_O, nullptr},
     {"_to_dlpack", to_dlpack, METH_O, nullptr},
     {"_from_dlpack", from_dlpack, METH_O, nullptr},
-    {}};
+    {},
+};
 
 }  // namespace rl

@@ -19,9 +19,8 @@ namespace {
 
 PyObject* get_memory_stats(PyObject*, PyObject*) {
   MemoryStats s = memory_stats();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes",
-                       (long long)s.allocated_bytes, "peak_allocated_bytes",
-                       (long long)s.peak_allocated_bytes, "cached_bytes",
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes", (long long)s.allocated_bytes,
+                       "peak_allocated_bytes", (long long)s.peak_allocated_bytes, "cached_bytes",
                        (long long)s.cached_bytes, "live_blocks", (long long)s.live_blocks,
                        "allocations", (long long)s.allocations, "system_allocations",
                        (long long)s.system_allocations);
@@ -74,8 +73,9 @@ PyObject* set_default(PyObject*, PyObject* d) {
 PyObject* promote_types(PyObject*, PyObject* args) {
   PyObject *a, *b;
   if (!PyArg_ParseTuple(args, "OO:promote_types", &a, &b)) return nullptr;
-  return guarded(
-      [&]() -> PyObject* { return new_reference(dtype_object(promote(dtype_value(a), dtype_value(b)))); });
+  return guarded([&]() -> PyObject* {
+    return new_reference(dtype_object(promote(dtype_value(a), dtype_value(b))));
+  });
 }
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
   if (!PyType_Check(type)) Py_RETURN_NONE;
@@ -131,11 +131,18 @@ PyMethodDef functions[] = {
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
     {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),
      METH_FASTCALL, nullptr},
-    {}};
+    {},
+};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C",
-                          "The native core of rushlight.", -1, functions,
-                          nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "rushlight._C",
+                          "The native core of rushlight.",
+                          -1,
+                          functions,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 }  // namespace rl

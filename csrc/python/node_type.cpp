@@ -81,17 +81,13 @@ void node_dealloc(PyObject* o) {
   PyObject_GC_UnTrack(o);
   if (node->weakrefs) PyObject_ClearWeakRefs(o);
   destroy_node(node);
-  if (node->pool == 255)
-    Py_TYPE(o)->tp_free(o);
-  else
-    free_node_slot(node);
+  if (node->pool == 255) Py_TYPE(o)->tp_free(o);
+  else free_node_slot(node);
 }
 
 namespace {
 
-PyObject* node_name(PyObject* o, PyObject*) {
-  return PyUnicode_FromString(Py_TYPE(o)->tp_name);
-}
+PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(Py_TYPE(o)->tp_name); }
 PyObject* node_sequence(PyObject* o, PyObject*) {
   return PyLong_FromUnsignedLongLong(as_node(o)->sequence);
 }
@@ -135,9 +131,9 @@ PyObject* node_input_metadata(PyObject* o, void*) {
     PyObject* list = PyList_New(0);
     for (uint32_t i = 0; list && i < node->output_count; i++) {
       const TensorMeta& meta = node->meta(i);
-      PyObject* entry = Py_BuildValue("{s:N,s:O,s:N}", "shape", size_object(meta.sizes), "dtype",
-                                      dtype_object(meta.dtype), "device",
-                                      device_object(meta.device));
+      PyObject* entry =
+          Py_BuildValue("{s:N,s:O,s:N}", "shape", size_object(meta.sizes), "dtype",
+                        dtype_object(meta.dtype), "device", device_object(meta.device));
       if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
       Py_XDECREF(entry);
     }
@@ -181,13 +177,16 @@ PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "The name of the node, e.g. 'MulBackward0'."},
     {"_sequence_nr", node_sequence, METH_NOARGS, "When the node was made, relative to others."},
     {"_hook_dict", node_hook_dict, METH_O, nullptr},
-    {}};
+    {},
+};
 PyGetSetDef node_getset[] = {
     {"next_functions", node_next_functions, nullptr, "Where gradients go next.", nullptr},
     {"metadata", node_metadata, nullptr, "A dict for the user's own notes.", nullptr},
-    {"_input_metadata", node_input_metadata, nullptr, "What arriving gradients look like.", nullptr},
+    {"_input_metadata", node_input_metadata, nullptr, "What arriving gradients look like.",
+     nullptr},
     {"_where", node_where, nullptr, "(file, line, function) of the user's code, or None.", nullptr},
-    {}};
+    {},
+};
 
 void fill_type(PyTypeObject& type, const char* name) {
   type.tp_name = name;

@@ -16,8 +16,7 @@ auto guarded(const F& f) -> decltype(f()) {
     return f();
   } catch (const Error& e) {
     PyErr_SetString(e.type, e.text.c_str());
-  } catch (const PythonError&) {
-  }
+  } catch (const PythonError&) {}
   return nullptr;
 }
 
@@ -44,26 +43,33 @@ PyObject* dtype_to_complex(PyObject* o, PyObject*) {
   Py_INCREF(r);
   return r;
 }
-PyObject* dtype_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(value_of(o))); }
+PyObject* dtype_is_floating(PyObject* o, void*) {
+  return PyBool_FromLong(is_floating(value_of(o)));
+}
 PyObject* dtype_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(value_of(o))); }
 PyObject* dtype_is_signed(PyObject* o, void*) {
   return PyBool_FromLong(value_of(o) != DType::Bool && value_of(o) != DType::U8);
 }
-PyObject* dtype_itemsize(PyObject* o, void*) { return PyLong_FromLong(long(itemsize(value_of(o)))); }
+PyObject* dtype_itemsize(PyObject* o, void*) {
+  return PyLong_FromLong(long(itemsize(value_of(o))));
+}
 PyObject* dtype_name(PyObject* o, void*) { return PyUnicode_FromString(name(value_of(o))); }
 
 PyMethodDef dtype_methods[] = {
     {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
     {"to_real", dtype_to_real, METH_NOARGS, "The real type of the same precision."},
     {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of the same precision."},
-    {}};
+    {},
+};
 PyGetSetDef dtype_getset[] = {
-    {"is_floating_point", dtype_is_floating, nullptr, "Whether it is a real floating type.", nullptr},
+    {"is_floating_point", dtype_is_floating, nullptr, "Whether it is a real floating type.",
+     nullptr},
     {"is_complex", dtype_is_complex, nullptr, "Whether it is a complex type.", nullptr},
     {"is_signed", dtype_is_signed, nullptr, "Whether it holds negative numbers.", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "Bytes per element.", nullptr},
     {"name", dtype_name, nullptr, "The bare name, e.g. 'float32'.", nullptr},
-    {}};
+    {},
+};
 
 PyTypeObject DTypeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -84,12 +90,12 @@ Device parse_device(const char* text) {
   Device d;
   bool known = false;
   for (int i = 0; i < 3; i++)
-    if (std::strlen(kDeviceNames[i]) == length && std::strncmp(text, kDeviceNames[i], length) == 0) {
+    if (std::strlen(kDeviceNames[i]) == length &&
+        std::strncmp(text, kDeviceNames[i], length) == 0) {
       d.type = Device::Type(i);
       known = true;
     }
-  if (!known)
-    fail("Expected one of cpu, cuda, meta device type at start of device string: ", text);
+  if (!known) fail("Expected one of cpu, cuda, meta device type at start of device string: ", text);
   if (colon) {
     char* end;
     long index = std::strtol(colon + 1, &end, 10);
@@ -110,8 +116,10 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     Device d = device_value(type);
     if (index >= 0) {
-      check(d.index < 0, "type (string) must not include an index because index was passed "
-                         "explicitly: ", kDeviceNames[d.type], ":", int(d.index));
+      check(d.index < 0,
+            "type (string) must not include an index because index was passed "
+            "explicitly: ",
+            kDeviceNames[d.type], ":", int(d.index));
       d.index = int8_t(index);
     }
     return device_object(d);
@@ -138,7 +146,8 @@ PyObject* device_index(PyObject* o, void*) {
 }
 PyObject* device_compare(PyObject* a, PyObject* b, int op) {
   if (!is_device(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
-  bool same = reinterpret_cast<DeviceObject*>(a)->value == reinterpret_cast<DeviceObject*>(b)->value;
+  bool same =
+      reinterpret_cast<DeviceObject*>(a)->value == reinterpret_cast<DeviceObject*>(b)->value;
   return PyBool_FromLong(same == (op == Py_EQ));
 }
 Py_hash_t device_hash(PyObject* o) {
@@ -153,7 +162,8 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
 PyGetSetDef device_getset[] = {
     {"type", device_type, nullptr, "'cpu', 'cuda' or 'meta'.", nullptr},
     {"index", device_index, nullptr, "Which one, or None.", nullptr},
-    {}};
+    {},
+};
 
 // ---- Size
 
@@ -191,7 +201,8 @@ PyObject* size_reduce(PyObject* o, PyObject*) {
 PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "The number of elements of a tensor of this shape."},
     {"__reduce__", size_reduce, METH_NOARGS, nullptr},
-    {}};
+    {},
+};
 PyMappingMethods size_mapping;
 PySequenceMethods size_sequence;
 
@@ -225,7 +236,10 @@ PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
   uint64_t value = PyLong_AsUnsignedLongLongMask(index);
   int overflow = 0;
   PyLong_AsLongLongAndOverflow(index, &overflow);
-  bool too_big = overflow < 0 || (overflow > 0 && (PyErr_Clear(), PyLong_AsUnsignedLongLong(index) == uint64_t(-1) && PyErr_Occurred()));
+  bool too_big =
+      overflow < 0 ||
+      (overflow > 0 &&
+       (PyErr_Clear(), PyLong_AsUnsignedLongLong(index) == uint64_t(-1) && PyErr_Occurred()));
   Py_DECREF(index);
   if (too_big) {
     PyErr_SetString(PyExc_RuntimeError,
@@ -270,8 +284,10 @@ PyMethodDef generator_methods[] = {
     {"seed", generator_seed, METH_NOARGS, "Seeds from the system's entropy; returns the seed."},
     {"_raw_state", generator_state, METH_NOARGS, nullptr},
     {"_set_raw_state", generator_set_raw_state, METH_O, nullptr},
-    {}};
-PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr}, {}};
+    {},
+};
+PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr},
+                                  {}};
 
 int ready(PyObject* module, PyTypeObject& type, const char* short_name) {
   if (PyType_Ready(&type) < 0) return -1;
@@ -323,8 +339,7 @@ PyObject* device_object(Device d) {
 PyObject* size_object(const Ints& sizes) {
   PyObject* o = SizeType.tp_alloc(&SizeType, sizes.size());
   if (!o) throw PythonError{};
-  for (int i = 0; i < sizes.size(); i++)
-    PyTuple_SET_ITEM(o, i, PyLong_FromLongLong(sizes[i]));
+  for (int i = 0; i < sizes.size(); i++) PyTuple_SET_ITEM(o, i, PyLong_FromLongLong(sizes[i]));
   return o;
 }
 

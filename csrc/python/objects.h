@@ -10,8 +10,8 @@
 namespace rl {
 
 bool is_dtype(PyObject* o);
-DType dtype_value(PyObject* o);    // also float, int, bool
-PyObject* dtype_object(DType d);   // borrowed, one per dtype
+DType dtype_value(PyObject* o);   // also float, int, bool
+PyObject* dtype_object(DType d);  // borrowed, one per dtype
 
 bool is_device(PyObject* o);
 Device device_value(PyObject* o);  // a device, "cuda:0" or an index; raises

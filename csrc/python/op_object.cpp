@@ -120,9 +120,10 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     if (result->dtype != self->dtype && category(result->dtype) > category(self->dtype))
       fail("result type ", info(result->dtype).tensor_name,
            " can't be cast to the desired output type ", info(self->dtype).tensor_name);
-    if (result.get() != stand_in.get()) {
-      stand_in = {};
-      prepare_write(self, op.name.c_str());
+    bool changed = result.get() != stand_in.get();
+    stand_in = {};
+    prepare_write(self, op.name.c_str());
+    if (changed) {
       ops::copy_data(self, result.get());
       if (result->grad_fn) rebase_history(self, {result->grad_fn, result->output_nr});
     }

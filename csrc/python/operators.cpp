@@ -26,8 +26,7 @@ bool foreign_number(PyObject* o, Var& out) {
   if (PyUnicode_Check(o) || PyList_Check(o) || PyTuple_Check(o) || o == Py_None ||
       !PyNumber_Check(o))
     return false;
-  if (PyObject_HasAttrString(o, "__array_interface__") &&
-      !PyObject_HasAttrString(o, "__float__"))
+  if (PyObject_HasAttrString(o, "__array_interface__") && !PyObject_HasAttrString(o, "__float__"))
     return false;
   PyObject* dims = PyObject_GetAttrString(o, "ndim");
   long n = dims ? PyLong_AsLong(dims) : 0;
@@ -67,22 +66,21 @@ PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b) {
 PyObject* inplace(const Pointwise& op, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     Var in[2];
-    if (!is_tensor(a) || !(operand(b, in[1]) || foreign_number(b, in[1])))
-      Py_RETURN_NOTIMPLEMENTED;
+    if (!is_tensor(a) || !(operand(b, in[1]) || foreign_number(b, in[1]))) Py_RETURN_NOTIMPLEMENTED;
     in[0] = Var(as_tensor(a));
     run_pointwise(op, in, nullptr, as_tensor(a), true);
     return new_reference(a);
   });
 }
 
-#define RL_BINARY(slot, name)                                    \
-  PyObject* slot(PyObject* a, PyObject* b) {                     \
-    static const Pointwise& op = find_pointwise(name);           \
-    return binary(op, a, b);                                     \
-  }                                                              \
-  PyObject* inplace_##slot(PyObject* a, PyObject* b) {           \
-    static const Pointwise& op = find_pointwise(name);           \
-    return inplace(op, a, b);                                    \
+#define RL_BINARY(slot, name)                          \
+  PyObject* slot(PyObject* a, PyObject* b) {           \
+    static const Pointwise& op = find_pointwise(name); \
+    return binary(op, a, b);                           \
+  }                                                    \
+  PyObject* inplace_##slot(PyObject* a, PyObject* b) { \
+    static const Pointwise& op = find_pointwise(name); \
+    return inplace(op, a, b);                          \
   }
 RL_BINARY(add, "add")
 RL_BINARY(multiply, "mul")
@@ -132,13 +130,13 @@ PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
   return PyObject_CallMethod(a, "pow_", "O", b);
 }
 
-#define RL_UNARY(slot, name)                                                       \
-  PyObject* slot(PyObject* a) {                                                    \
-    static const Pointwise& op = find_pointwise(name);                             \
-    return guarded([&]() -> PyObject* {                                            \
-      Var in(as_tensor(a));                                                        \
-      return finish(a, a, run_pointwise(op, &in, nullptr));                        \
-    });                                                                            \
+#define RL_UNARY(slot, name)                                \
+  PyObject* slot(PyObject* a) {                             \
+    static const Pointwise& op = find_pointwise(name);      \
+    return guarded([&]() -> PyObject* {                     \
+      Var in(as_tensor(a));                                 \
+      return finish(a, a, run_pointwise(op, &in, nullptr)); \
+    });                                                     \
   }
 RL_UNARY(absolute, "abs")
 #undef RL_UNARY
@@ -146,8 +144,10 @@ PyObject* positive(PyObject* a) { return new_reference(a); }
 PyObject* invert(PyObject* a) {
   return guarded([&]() -> PyObject* {
     if (!is_integral(as_tensor(a)->dtype))
-      fail_as(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type "
-                               "tensors, got ", name(as_tensor(a)->dtype));
+      fail_as(PyExc_TypeError,
+              "~ (operator.invert) is only implemented on integer and Boolean-type "
+              "tensors, got ",
+              name(as_tensor(a)->dtype));
     return finish(a, a, math::call_pointwise("bitwise_not", {Var(as_tensor(a))}));
   });
 }
@@ -167,10 +167,10 @@ const Tensor* single(PyObject* a, const char* what) {
   if (records(t) &&
       PyErr_WarnEx(PyExc_UserWarning,
                    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                   "behavior.\nConsider using tensor.detach() first.", 1) < 0)
+                   "behavior.\nConsider using tensor.detach() first.",
+                   1) < 0)
     throw PythonError{};
-  if (t->numel != 1)
-    fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
+  if (t->numel != 1) fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
   return t;
 }
 
@@ -194,8 +194,10 @@ PyObject* to_index(PyObject* a) {
   return guarded([&]() -> PyObject* {
     const Tensor* t = as_tensor(a);
     if (t->numel != 1 || !is_integral(t->dtype))
-      fail_as(PyExc_TypeError, "only integer tensors of a single element can be converted to an "
-                               "index, got ", name(t->dtype), " of shape ", t->sizes);
+      fail_as(PyExc_TypeError,
+              "only integer tensors of a single element can be converted to an "
+              "index, got ",
+              name(t->dtype), " of shape ", t->sizes);
     PyObject* item = tensor_item(t);
     PyObject* number = item ? PyNumber_Long(item) : nullptr;
     Py_XDECREF(item);

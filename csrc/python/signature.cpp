@@ -15,6 +15,7 @@ std::string strip(const std::string& s) {
   return a == std::string::npos ? "" : s.substr(a, b - a + 1);
 }
 
+// clang-format off
 const std::pair<const char*, Kind> kKinds[] = {
     {"Tensor", Kind::Tensor},    {"Tensor|Number", Kind::TensorOrNumber},
     {"Tensor[]", Kind::Tensors}, {"int", Kind::Int},
@@ -25,6 +26,7 @@ const std::pair<const char*, Kind> kKinds[] = {
     {"Generator", Kind::Generator}, {"object", Kind::Object},
     {"tensors", Kind::TensorsSpread},
 };
+// clang-format on
 
 PyObject* literal(const std::string& text) {
   if (text == "None") Py_RETURN_NONE;
@@ -39,9 +41,11 @@ PyObject* literal(const std::string& text) {
 
 // Other spellings that torch or NumPy users type.
 const char* canonical(const char* keyword) {
+  // clang-format off
   static const std::pair<const char*, const char*> aliases[] = {
       {"axis", "dim"}, {"keepdims", "keepdim"}, {"self", "input"}, {"x1", "input"},
       {"x2", "other"}, {"axis0", "dim0"}, {"axis1", "dim1"}, {"unbiased", "unbiased"}};
+  // clang-format on
   for (auto& [from, to] : aliases)
     if (std::strcmp(keyword, from) == 0) return to;
   return keyword;
@@ -94,10 +98,8 @@ Signature::Signature(const char* text) : text_(text) {
     if (inside[i] != ',' || depth) continue;
     std::string part = strip(inside.substr(start, i - start));
     start = i + 1;
-    if (part == "*")
-      keyword_only = true;
-    else if (!part.empty())
-      parse_param(part, keyword_only);
+    if (part == "*") keyword_only = true;
+    else if (!part.empty()) parse_param(part, keyword_only);
   }
 }
 
@@ -148,10 +150,16 @@ bool accepts(const Param& param, PyObject* o) {
              (is_tensor(o) && reinterpret_cast<Tensor*>(o)->numel == 1) ||
              (is_number(o) && !PyComplex_Check(o));
     case Kind::Number: return is_number(o);
-    case Kind::Bool: return PyBool_Check(o) || (is_tensor(o) && reinterpret_cast<Tensor*>(o)->dtype == DType::Bool && reinterpret_cast<Tensor*>(o)->numel == 1);
+    case Kind::Bool:
+      return PyBool_Check(o) ||
+             (is_tensor(o) && reinterpret_cast<Tensor*>(o)->dtype == DType::Bool &&
+              reinterpret_cast<Tensor*>(o)->numel == 1);
     case Kind::Ints:
     case Kind::Size: return is_int(o) || is_int_list(o);
-    case Kind::DType: return is_dtype(o) || o == reinterpret_cast<PyObject*>(&PyFloat_Type) || o == reinterpret_cast<PyObject*>(&PyLong_Type) || o == reinterpret_cast<PyObject*>(&PyBool_Type);
+    case Kind::DType:
+      return is_dtype(o) || o == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
+             o == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+             o == reinterpret_cast<PyObject*>(&PyBool_Type);
     case Kind::Device: return is_device(o) || PyUnicode_Check(o) || is_int(o);
     case Kind::String: return PyUnicode_Check(o);
     case Kind::Generator: return is_generator(o);
@@ -240,10 +248,12 @@ bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords
 }
 
 void fail_type(const Signature& signature, const Param& param, PyObject* got) {
+  // clang-format off
   static const char* const words[] = {"Tensor", "Tensor or Number", "tuple of Tensors", "int",
                                       "float", "Number", "bool", "tuple of ints", "tuple of ints",
                                       "torch.dtype", "torch.device", "str", "torch.Generator",
                                       "object", "tuple of Tensors"};
+  // clang-format on
   size_t at = 0;
   while (&signature.params()[at] != &param) at++;
   fail_as(PyExc_TypeError, signature.name(), "(): argument '", param.name, "' (position ", at + 1,

@@ -17,8 +17,8 @@ enum class Kind : uint8_t {
   Float,   // any real number
   Number,  // int, float, bool or complex
   Bool,
-  Ints,   // int[]: one int or a sequence
-  Size,   // size: int[] that may also be spread over the positional arguments
+  Ints,  // int[]: one int or a sequence
+  Size,  // size: int[] that may also be spread over the positional arguments
   DType,
   Device,
   String,
@@ -31,7 +31,7 @@ struct Param {
   std::string name;
   std::string type;  // as written
   Kind kind;
-  bool nullable;      // None is allowed
+  bool nullable;  // None is allowed
   bool has_default;
   bool keyword_only;
   PyObject* default_value;  // immortal; null without a default

@@ -21,9 +21,7 @@ int set(PyObject* o, PyObject* value, void*) {
     return 0;
   });
 }
-PyObject* object_or_none(void* o) {
-  return new_reference(o ? static_cast<PyObject*>(o) : Py_None);
-}
+PyObject* object_or_none(void* o) { return new_reference(o ? static_cast<PyObject*>(o) : Py_None); }
 
 PyObject* shape(Tensor* t) { return size_object(t->sizes); }
 PyObject* dtype(Tensor* t) { return new_reference(dtype_object(t->dtype)); }
@@ -41,8 +39,10 @@ void set_requires_grad_value(Tensor* t, PyObject* value) {
   if (!value || !PyBool_Check(value)) fail("requires_grad must be a bool");
   check(!grad_fn_of(t), "you can only change requires_grad flags of leaf variables.",
         value == Py_False ? " If you want to use a computed variable in a subgraph that doesn't "
-                            "require differentiation use var_no_grad = var.detach()." : "");
-  PyObject* done = PyObject_CallMethod(reinterpret_cast<PyObject*>(t), "requires_grad_", "O", value);
+                            "require differentiation use var_no_grad = var.detach()."
+                          : "");
+  PyObject* done =
+      PyObject_CallMethod(reinterpret_cast<PyObject*>(t), "requires_grad_", "O", value);
   if (!done) throw PythonError{};
   Py_DECREF(done);
 }
@@ -59,7 +59,8 @@ PyObject* get_grad(Tensor* t) {
                    "indeed want the .grad field to be populated for a non-leaf Tensor, use "
                    ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
                    "mistake, make sure you access the leaf Tensor instead. See "
-                   "github.com/pytorch/pytorch/pull/30531 for more information.", 1) < 0)
+                   "github.com/pytorch/pytorch/pull/30531 for more information.",
+                   1) < 0)
     throw PythonError{};
   return object_or_none(grad);
 }
@@ -87,8 +88,8 @@ void set_grad(Tensor* t, PyObject* value) {
   if (requires_grad(g) || g->leads_to_python) track(t);
 }
 PyObject* get_grad_dtype(Tensor* t) {
-  return new_reference(dtype_object(
-      t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype));
+  return new_reference(
+      dtype_object(t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype));
 }
 void set_grad_dtype(Tensor* t, PyObject* value) {
   int wanted = value && value != Py_None ? int(dtype_value(value)) : -1;
@@ -154,8 +155,8 @@ PyObject* matrix_transposed(Tensor* t) {
   return reinterpret_cast<PyObject*>(ops::transpose(Var(t), -2, -1).release());
 }
 PyObject* adjoint(Tensor* t) {
-  check(t->dim() == 2 || t->dim() == 0, "tensor.H is only supported on matrices (2-D tensors). Got ",
-        t->dim(), "-D tensor.");
+  check(t->dim() == 2 || t->dim() == 0,
+        "tensor.H is only supported on matrices (2-D tensors). Got ", t->dim(), "-D tensor.");
   if (t->dim() == 0) return reinterpret_cast<PyObject*>(ops::conj(Var(t)).release());
   return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), 0, 1)).release());
 }
@@ -164,9 +165,7 @@ PyObject* matrix_adjoint(Tensor* t) {
         t->dim(), "-D tensor.");
   return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), -2, -1)).release());
 }
-PyObject* real_part(Tensor* t) {
-  return reinterpret_cast<PyObject*>(ops::real(Var(t)).release());
-}
+PyObject* real_part(Tensor* t) { return reinterpret_cast<PyObject*>(ops::real(Var(t)).release()); }
 PyObject* imaginary_part(Tensor* t) {
   return reinterpret_cast<PyObject*>(ops::imag(Var(t)).release());
 }
@@ -259,6 +258,7 @@ PyGetSetDef tensor_getset[] = {
     {"_post_accumulate_grad_hooks", get<existing_post_hooks>, nullptr,
      "The post-accumulate hooks, or None.", nullptr},
     {"__dict__", get_dict, nullptr, nullptr, nullptr},
-    {}};
+    {},
+};
 
 }  // namespace rl

@@ -133,9 +133,10 @@ PyObject* requires_grad_method(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     if (t->grad_fn && !wanted)
-      fail("you can only change requires_grad flags of leaf variables. If you want to use a "
-           "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
-           "var.detach().");
+      fail(
+          "you can only change requires_grad flags of leaf variables. If you want to use a "
+          "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
+          "var.detach().");
     if (t->grad_fn) return new_reference(o);
     if (wanted && !is_differentiable(t->dtype))
       fail("only Tensors of floating point dtype can require gradients, got ", name(t->dtype));
@@ -156,10 +157,11 @@ PyObject* detach_(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     if (is_view(t))
-      fail("Can't detach views in-place. Use detach() instead. If you are using "
-           "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
-           "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-           "gradients.");
+      fail(
+          "Can't detach views in-place. Use detach() instead. If you are using "
+          "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+          "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+          "gradients.");
     release_node(std::exchange(t->grad_fn, nullptr));
     t->output_nr = 0;
     t->requires_grad = false;
@@ -211,7 +213,8 @@ PyObject* resize_(PyObject* o, PyObject* args) {
   return guarded([&]() -> PyObject* {
     static const Signature s("resize_(int[] size)");
     PyObject* sizes = PyTuple_GET_SIZE(args) == 1 && !PyLong_Check(PyTuple_GET_ITEM(args, 0))
-                          ? PyTuple_GET_ITEM(args, 0) : args;
+                          ? PyTuple_GET_ITEM(args, 0)
+                          : args;
     Tensor* t = as_tensor(o);
     Ints wanted = ints_argument(s, 0, sizes);
     check(!requires_grad(t), "cannot resize variables that require grad");
@@ -276,7 +279,8 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!|p:_make_subclass", &type, &TensorType, &data, &wanted))
     return nullptr;
   return guarded([&]() -> PyObject* {
-    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &TensorType))
+    if (!PyType_Check(type) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &TensorType))
       fail_as(PyExc_TypeError, "cls must be a subclass of Tensor");
     Tensor* from = as_tensor(data);
     if (wanted && !is_differentiable(from->dtype))
@@ -313,7 +317,8 @@ PyObject* as_subclass(PyObject* o, PyObject* type) {
 
 }  // namespace
 
-#define RL_KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)), METH_VARARGS | METH_KEYWORDS
+#define RL_KEYWORDS(f) \
+  reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)), METH_VARARGS | METH_KEYWORDS
 PyMethodDef tensor_methods[] = {
     {"item", item, METH_NOARGS, "The one element as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
@@ -348,6 +353,7 @@ PyMethodDef tensor_methods[] = {
     {"resize_", resize_, METH_VARARGS, "Changes the shape, growing the storage as needed."},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
     {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
-    {}};
+    {},
+};
 
 }  // namespace rl

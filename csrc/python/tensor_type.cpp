@@ -1,7 +1,6 @@
 // Life and death of tensors as Python objects.
 #include "python/tensor_type.h"
 
-
 #include "autograd/node.h"
 #include "ops/functions.h"
 #include "python/interop.h"
@@ -58,10 +57,8 @@ void tensor_dealloc(PyObject* o) {
   if (t->storage) release(t->storage);
   t->sizes.~Ints();
   t->strides.~Ints();
-  if (Py_TYPE(o) == &TensorType)
-    free_tensor_slot(t);
-  else
-    Py_TYPE(o)->tp_free(o);
+  if (Py_TYPE(o) == &TensorType) free_tensor_slot(t);
+  else Py_TYPE(o)->tp_free(o);
   if (fn) release_node(fn);
 }
 
@@ -102,8 +99,8 @@ int tensor_contains(PyObject* o, PyObject* value) {
   }
   PyObject* equal = PyObject_RichCompare(o, value, Py_EQ);
   if (!equal) return -1;
-  PyObject* any = is_tensor(equal) ? PyObject_CallMethod(equal, "any", nullptr)
-                                   : new_reference(equal);
+  PyObject* any =
+      is_tensor(equal) ? PyObject_CallMethod(equal, "any", nullptr) : new_reference(equal);
   Py_DECREF(equal);
   int truth = any ? PyObject_IsTrue(any) : -1;
   Py_XDECREF(any);

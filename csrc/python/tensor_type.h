@@ -13,8 +13,8 @@ inline PyObject* new_reference(PyObject* o) {
   return o;
 }
 
-extern PyGetSetDef tensor_getset[];   // python/tensor_attributes.cpp
-extern PyMethodDef tensor_methods[];  // python/tensor_methods.cpp
+extern PyGetSetDef tensor_getset[];    // python/tensor_attributes.cpp
+extern PyMethodDef tensor_methods[];   // python/tensor_methods.cpp
 extern PyNumberMethods tensor_number;  // python/operators.cpp
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op);
 

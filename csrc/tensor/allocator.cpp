@@ -15,9 +15,9 @@ namespace rl {
 namespace {
 
 constexpr size_t kAlign = 64;
-constexpr size_t kPage = 2 << 20;     // huge page
-constexpr size_t kLarge = kPage;      // blocks from here on are mapped, not malloc'ed
-constexpr int kClasses = 64 * 8;      // eight classes per power of two
+constexpr size_t kPage = 2 << 20;  // huge page
+constexpr size_t kLarge = kPage;   // blocks from here on are mapped, not malloc'ed
+constexpr int kClasses = 64 * 8;   // eight classes per power of two
 
 std::vector<void*> bins[kClasses];
 MemoryStats stats{};
@@ -41,7 +41,8 @@ void* from_system(size_t block) {
     data = mmap(nullptr, block + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     // Trim to a huge-page boundary on both sides.
-    uintptr_t start = reinterpret_cast<uintptr_t>(data), aligned = (start + kPage - 1) & ~(kPage - 1);
+    uintptr_t start = reinterpret_cast<uintptr_t>(data),
+              aligned = (start + kPage - 1) & ~(kPage - 1);
     if (aligned > start) munmap(data, aligned - start);
     size_t tail = start + kPage - aligned;
     if (tail) munmap(reinterpret_cast<void*>(aligned + block), tail);
@@ -54,10 +55,8 @@ void* from_system(size_t block) {
 }
 
 void to_system(void* data, size_t block) {
-  if (block >= kLarge)
-    munmap(data, block);
-  else
-    std::free(data);
+  if (block >= kLarge) munmap(data, block);
+  else std::free(data);
 }
 
 // The size of every block of a class (the inverse of size_class).

@@ -84,12 +84,14 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypeInfo[kDTypes] = {
+    // clang-format off
     {"bool", "Bool", 1, 0},           {"uint8", "Byte", 1, 1},
     {"int8", "Char", 1, 1},           {"int16", "Short", 2, 1},
     {"int32", "Int", 4, 1},           {"int64", "Long", 8, 1},
     {"float16", "Half", 2, 2},        {"bfloat16", "BFloat16", 2, 2},
     {"float32", "Float", 4, 2},       {"float64", "Double", 8, 2},
     {"complex64", "ComplexFloat", 8, 3}, {"complex128", "ComplexDouble", 16, 3},
+    // clang-format on
 };
 
 inline const DTypeInfo& info(DType d) { return kDTypeInfo[int(d)]; }
@@ -127,18 +129,42 @@ inline DType promote(DType a, DType b) {
 
 template <class T>
 struct dtype_of;
-template <> struct dtype_of<bool> { static constexpr DType value = DType::Bool; };
-template <> struct dtype_of<uint8_t> { static constexpr DType value = DType::U8; };
-template <> struct dtype_of<int8_t> { static constexpr DType value = DType::I8; };
-template <> struct dtype_of<int16_t> { static constexpr DType value = DType::I16; };
-template <> struct dtype_of<int32_t> { static constexpr DType value = DType::I32; };
-template <> struct dtype_of<int64_t> { static constexpr DType value = DType::I64; };
-template <> struct dtype_of<F16> { static constexpr DType value = DType::F16; };
-template <> struct dtype_of<BF16> { static constexpr DType value = DType::BF16; };
-template <> struct dtype_of<float> { static constexpr DType value = DType::F32; };
-template <> struct dtype_of<double> { static constexpr DType value = DType::F64; };
-template <> struct dtype_of<c64> { static constexpr DType value = DType::C64; };
-template <> struct dtype_of<c128> { static constexpr DType value = DType::C128; };
+template <> struct dtype_of<bool> {
+  static constexpr DType value = DType::Bool;
+};
+template <> struct dtype_of<uint8_t> {
+  static constexpr DType value = DType::U8;
+};
+template <> struct dtype_of<int8_t> {
+  static constexpr DType value = DType::I8;
+};
+template <> struct dtype_of<int16_t> {
+  static constexpr DType value = DType::I16;
+};
+template <> struct dtype_of<int32_t> {
+  static constexpr DType value = DType::I32;
+};
+template <> struct dtype_of<int64_t> {
+  static constexpr DType value = DType::I64;
+};
+template <> struct dtype_of<F16> {
+  static constexpr DType value = DType::F16;
+};
+template <> struct dtype_of<BF16> {
+  static constexpr DType value = DType::BF16;
+};
+template <> struct dtype_of<float> {
+  static constexpr DType value = DType::F32;
+};
+template <> struct dtype_of<double> {
+  static constexpr DType value = DType::F64;
+};
+template <> struct dtype_of<c64> {
+  static constexpr DType value = DType::C64;
+};
+template <> struct dtype_of<c128> {
+  static constexpr DType value = DType::C128;
+};
 
 // Calls f with a value of the C++ type that d names: visit(d, [&](auto zero) { using T = ...; }).
 template <class F>

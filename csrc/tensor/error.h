@@ -37,7 +37,8 @@ template <class... Parts>
 
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(parts...);
+  if (!ok) [[unlikely]]
+    fail(parts...);
 }
 
 }  // namespace rl

@@ -27,9 +27,9 @@ struct Storage {
   PyObject* owner;      // keeps foreign memory alive; null for our own
   uint32_t version;
   Device device;
-  bool inference;   // made under inference_mode: versions are not counted
-  bool exported;    // its address was handed out (NumPy, DLPack, data_ptr)
-  Where writer;     // the line of the last in-place write
+  bool inference;  // made under inference_mode: versions are not counted
+  bool exported;   // its address was handed out (NumPy, DLPack, data_ptr)
+  Where writer;    // the line of the last in-place write
   const char* writer_op;
   alignas(64) char inline_data[64];
 };

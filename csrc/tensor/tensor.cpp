@@ -107,7 +107,8 @@ Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device de
   check_sizes(sizes);
   check(sizes.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
         " and ", sizes);
-  for (int64_t s : strides) check(s >= 0, "as_strided: Negative strides are not supported: ", strides);
+  for (int64_t s : strides)
+    check(s >= 0, "as_strided: Negative strides are not supported: ", strides);
   Var v = bare(dtype);
   v->storage = new_storage(storage_bytes(sizes, strides, dtype), device);
   v->storage->inference = modes.inference;
@@ -202,12 +203,14 @@ bool is_exclusive(const Tensor* t) { return Py_REFCNT(t) == 1 && is_exclusive(t-
 
 void check_writable(const Tensor* t) {
   if (!t->contiguous && overlaps_itself(t->sizes, t->strides))
-    fail("unsupported operation: more than one element of the written-to tensor refers to a single "
-         "memory location. Please clone() the tensor before performing the operation. (sizes ",
-         t->sizes, ", strides ", t->strides, ")");
+    fail(
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation. (sizes ",
+        t->sizes, ", strides ", t->strides, ")");
   if (t->storage->inference && !modes.inference)
-    fail("Inplace update to inference tensor outside InferenceMode is not allowed."
-         "You can make a clone to get a normal tensor before doing inplace update.");
+    fail(
+        "Inplace update to inference tensor outside InferenceMode is not allowed."
+        "You can make a clone to get a normal tensor before doing inplace update.");
 }
 
 void prepare_write(Tensor* t, const char* op) {
@@ -233,8 +236,9 @@ Ints wrap_dims(const Ints& dims, int ndim, const char* op) {
   for (int i = 0; i < dims.size(); i++) {
     wrapped[i] = wrap_dim(dims[i], ndim, op);
     for (int j = 0; j < i; j++)
-      check(wrapped[j] != wrapped[i], op, ": dim ", wrapped[i], " appears multiple times in the list of dims ",
-            dims, ": duplicate dims are not allowed, none may be repeated");
+      check(wrapped[j] != wrapped[i], op, ": dim ", wrapped[i],
+            " appears multiple times in the list of dims ", dims,
+            ": duplicate dims are not allowed, none may be repeated");
   }
   return wrapped;
 }

@@ -22,7 +22,7 @@ enum class Creation : uint8_t { Default, CustomFunction, MultiOutput, NoGrad, In
 // What only some tensors have: leaves that take gradients, views, tensors with hooks.
 struct Extra {
   Tensor* grad = nullptr;
-  Tensor* base = nullptr;      // the root of the views this tensor belongs to
+  Tensor* base = nullptr;       // the root of the views this tensor belongs to
   Node* accumulator = nullptr;  // weak: AccumulateGrad clears it when it dies
   PyObject* hooks = nullptr;    // dict of a leaf's tensor hooks
   PyObject* post_accumulate_hooks = nullptr;
@@ -45,10 +45,10 @@ struct Tensor {
   PyObject* weakrefs;
   uint32_t output_nr;
   DType dtype;
-  bool requires_grad;   // set by the user; a tensor with a grad_fn requires grad as well
-  bool contiguous;      // row-major without gaps
+  bool requires_grad;    // set by the user; a tensor with a grad_fn requires grad as well
+  bool contiguous;       // row-major without gaps
   bool leads_to_python;  // a cycle may pass through it: the collector tracks it
-  bool wrapped_number;  // a Python scalar that became a tensor: weak in type promotion
+  bool wrapped_number;   // a Python scalar that became a tensor: weak in type promotion
 
   int dim() const { return sizes.size(); }
   char* data() const { return storage->data + offset * itemsize(dtype); }

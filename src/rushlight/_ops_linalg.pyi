@@ -14,6 +14,7 @@ from rushlight._C import dtype as _dtype
 _Number: TypeAlias = _int | _float | _complex
 _Device: TypeAlias = _device | str | _int
 
+def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor: ...
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
 def vector_norm(
     input: Tensor,

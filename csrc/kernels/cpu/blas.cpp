@@ -31,8 +31,9 @@ void bind(F& slot, const char* name) {
 
 void open_library() {
   if (library_path.empty()) {
-    throw std::runtime_error("blas: no path to libscipy_openblas.so is set; is the package "
-                             "scipy-openblas32 installed?");
+    throw std::runtime_error(
+        "blas: no path to libscipy_openblas.so is set; is the package "
+        "scipy-openblas32 installed?");
   }
   // OpenBLAS starts its threads while it is loaded: tell it not to, and leave no trace.
   const char* variable = "OPENBLAS_NUM_THREADS";

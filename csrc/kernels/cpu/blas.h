@@ -19,8 +19,8 @@ struct Blas {
                 const void*, void*, int);
   void (*sgemv)(int, int, int, int, float, const float*, int, const float*, int, float, float*,
                 int);
-  void (*dgemv)(int, int, int, int, double, const double*, int, const double*, int, double,
-                double*, int);
+  void (*dgemv)(int, int, int, int, double, const double*, int, const double*, int, double, double*,
+                int);
   void (*cgemv)(int, int, int, int, const void*, const void*, int, const void*, int, const void*,
                 void*, int);
   void (*zgemv)(int, int, int, int, const void*, const void*, int, const void*, int, const void*,

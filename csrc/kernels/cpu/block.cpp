@@ -102,8 +102,6 @@ Convert nonzero_loader(DType d) {
   return visit(d, [](auto zero) -> Convert { return nonzero_block<decltype(zero)>; });
 }
 
-Convert abs_loader(DType d) {
-  return d == DType::C64 ? abs_block<float> : abs_block<double>;
-}
+Convert abs_loader(DType d) { return d == DType::C64 ? abs_block<float> : abs_block<double>; }
 
 }  // namespace rl::cpu

@@ -70,6 +70,7 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
   for (int64_t i = 0; i < n; ++i) o[i] = uint8_t((x[2 * i] != 0) | (x[2 * i + 1] != 0));
 }
 
+// clang-format off
 #define RL_PAIRS(X)                                                                       \
   X(F32, Bool, loop<float, Byte>)     X(Bool, F32, loop<Byte, float>)                     \
   X(F32, U8, loop<float, uint8_t>)    X(U8, F32, loop<uint8_t, float>)                    \
@@ -89,6 +90,7 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
   X(Bool, C128, any_part<double>)     X(F32, C64, real_part<float>)                       \
   X(F64, C128, real_part<double>)     X(C64, F32, with_zero<float>)                       \
   X(C128, F64, with_zero<double>)
+// clang-format on
 
 #define RL_DEFINE(to, from, ...) \
   RL_CLONES void from##_to_##to(void* out, const void* in, int64_t n) { __VA_ARGS__(out, in, n); }
@@ -109,7 +111,9 @@ constexpr int pair(DType to, DType from) { return int(to) * kDTypes + int(from);
 
 Loop direct(DType to, DType from) {
   switch (pair(to, from)) {
+    // clang-format off
 #define RL_CASE(to, from, ...) case pair(DType::to, DType::from): return from##_to_##to;
+    // clang-format on
     RL_PAIRS(RL_CASE)
     RL_CASE(C128, C64)
     RL_CASE(C64, C128)
@@ -146,8 +150,8 @@ void convert_unit(DType to, void* out, DType from, const void* in, int64_t n) {
   }
 }
 
-void convert(DType to, void* out, int64_t out_stride, DType from, const void* in,
-             int64_t in_stride, int64_t n) {
+void convert(DType to, void* out, int64_t out_stride, DType from, const void* in, int64_t in_stride,
+             int64_t n) {
   copy_strided(to, out, &out_stride, from, in, &in_stride, &n, 1);
 }
 

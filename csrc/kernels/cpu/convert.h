@@ -7,8 +7,8 @@ namespace rl::cpu {
 
 // out[i] = in[i] for i in [0, n), strides in bytes. Complex to real takes the real part, anything
 // to bool is != 0, a float is truncated to an integer (out of range: the type's wrapped minimum).
-void convert(DType to, void* out, int64_t out_stride, DType from, const void* in,
-             int64_t in_stride, int64_t n);
+void convert(DType to, void* out, int64_t out_stride, DType from, const void* in, int64_t in_stride,
+             int64_t n);
 
 // The same over ndim dimensions, outermost first, strides in bytes. The loop order, the tiles and
 // the threads are chosen here. out and in do not overlap unless they are the same elements.

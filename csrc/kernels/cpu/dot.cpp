@@ -16,7 +16,8 @@ float dot_block(const float* a, const float* b, int64_t n) {
     float sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
     return sum;
-  }() : blas().sdot(int(n), a, 1, b, 1);
+  }()
+               : blas().sdot(int(n), a, 1, b, 1);
 }
 double dot_block(const double* a, const double* b, int64_t n) {
   return blas().ddot(int(n), a, 1, b, 1);

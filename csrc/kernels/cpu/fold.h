@@ -79,7 +79,9 @@ struct MinOf {
 template <class A>
 struct Itself {
   template <class T>
-  RL_INLINE A operator()(T x) const { return A(x); }
+  RL_INLINE A operator()(T x) const {
+    return A(x);
+  }
 };
 
 template <class A>

@@ -87,14 +87,14 @@ void multiply(DType dtype, Shape s, double alpha, const void* a, int64_t a_strid
       return lib.zgemm(kRowMajor, ta, tb, m, n, k, &x, a, lda, b, ldb, &y, c, ldc);
     }
     default:
-      return gemm_int(dtype, s.m, s.n, s.k, int64_t(alpha), a, a_stride, b, b_stride,
-                      int64_t(beta), c, c_stride);
+      return gemm_int(dtype, s.m, s.n, s.k, int64_t(alpha), a, a_stride, b, b_stride, int64_t(beta),
+                      c, c_stride);
   }
 }
 
 struct Tiles {
-  int64_t rows, cols;      // of one tile
-  int64_t down, across;    // tiles along m and n
+  int64_t rows, cols;    // of one tile
+  int64_t down, across;  // tiles along m and n
 };
 
 // Tiles as square as can be, a few per core of the machine (not per thread in use), none smaller
@@ -106,7 +106,7 @@ Tiles cut(Shape s) {
   Tiles t{s.m, s.n, 1, 1};
   auto round_up = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
   for (int64_t made = 2; made <= parts; made *= 2) {
-    int64_t &side = t.rows >= t.cols ? t.rows : t.cols;
+    int64_t& side = t.rows >= t.cols ? t.rows : t.cols;
     if (side < 32) break;
     side = round_up((side + 1) / 2, 16);
   }
@@ -119,9 +119,9 @@ Tiles cut(Shape s) {
 
 void check_limits(Shape s, int64_t c_stride) {
   if (s.k > INT_MAX || (s.m > 1 && c_stride > INT_MAX)) {
-    throw std::runtime_error("gemm: a dimension or stride over 2147483647: " +
-                             std::to_string(s.m) + " x " + std::to_string(s.k) + " @ " +
-                             std::to_string(s.k) + " x " + std::to_string(s.n));
+    throw std::runtime_error("gemm: a dimension or stride over 2147483647: " + std::to_string(s.m) +
+                             " x " + std::to_string(s.k) + " @ " + std::to_string(s.k) + " x " +
+                             std::to_string(s.n));
   }
 }
 
@@ -197,8 +197,8 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
     y = pack(dtype, dtype, b, k, n, !integers, y_buffer);
   }
   if (double(m) * double(n) * double(k) < 2.0 * kTileWork) {
-    return multiply(dtype, s, alpha, x.data, x.stride, x.transposed, y.data, y.stride,
-                    y.transposed, beta, c, c_row_stride);
+    return multiply(dtype, s, alpha, x.data, x.stride, x.transposed, y.data, y.stride, y.transposed,
+                    beta, c, c_row_stride);
   }
   Tiles t = cut(s);
   int64_t item = itemsize(dtype);
@@ -216,8 +216,8 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, d
                   double beta, void* c, int64_t c_batch_stride, int64_t c_row_stride) {
   if (batch == 0 || m == 0 || n == 0) return;
   // A shared b under rows that run on is one tall product.
-  if (b_batch_stride == 0 && (m == 1 || (a_batch_stride == m * a.row_stride &&
-                                         c_batch_stride == m * c_row_stride))) {
+  if (b_batch_stride == 0 &&
+      (m == 1 || (a_batch_stride == m * a.row_stride && c_batch_stride == m * c_row_stride))) {
     if (m == 1) a.row_stride = a_batch_stride, c_row_stride = c_batch_stride;
     return gemm(dtype, batch * m, n, k, alpha, a, b, beta, c, c_row_stride);
   }

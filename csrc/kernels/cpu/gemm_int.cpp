@@ -77,10 +77,10 @@ RL_INLINE void multiply(int64_t m, int64_t n, int64_t k, T alpha, Matrix<const T
 
 template <class T>
 using Ref = Matrix<const T>;
-#define RL_GEMM(name, T)                                                                     \
-  RL_CLONES void name(int64_t m, int64_t n, int64_t k, T alpha, Ref<T> a, Ref<T> b, T beta,  \
-                      Matrix<T> c) {                                                         \
-    multiply<T>(m, n, k, alpha, a, b, beta, c);                                              \
+#define RL_GEMM(name, T)                                                                    \
+  RL_CLONES void name(int64_t m, int64_t n, int64_t k, T alpha, Ref<T> a, Ref<T> b, T beta, \
+                      Matrix<T> c) {                                                        \
+    multiply<T>(m, n, k, alpha, a, b, beta, c);                                             \
   }
 RL_GEMM(gemm_u8, uint8_t)
 RL_GEMM(gemm_u16, uint16_t)

@@ -54,8 +54,8 @@ void gemm_nd(DType dtype, const BatchDim* dims, int ndim, int64_t m, int64_t n, 
   if (kept.items == 0 || m == 0 || n == 0) return;
   if (summed.items == 0) k = 0;
   // A sum whose terms lie behind one another is one long product.
-  if (summed.count == 1 && (k == 0 || (summed.dims[0].a == k * a.col_stride &&
-                                       summed.dims[0].b == k * b.row_stride))) {
+  if (summed.count == 1 &&
+      (k == 0 || (summed.dims[0].a == k * a.col_stride && summed.dims[0].b == k * b.row_stride))) {
     k *= summed.items;
     summed.count = 0;
     summed.items = 1;

@@ -269,8 +269,8 @@ int64_t nonzero(DType d, const void* x, int64_t n, int64_t* flat) {
   std::vector<int64_t> start(size_t(chunks), 0);
   const char* from = static_cast<const char*>(x);
   parallel_chunks(chunks, [&](int64_t c) {
-    count_nonzero(d, from + c * chunk * size, &start[size_t(c)], 1,
-                  std::min(chunk, n - c * chunk), 1);
+    count_nonzero(d, from + c * chunk * size, &start[size_t(c)], 1, std::min(chunk, n - c * chunk),
+                  1);
   });
   for (int64_t& s : start) {
     int64_t found = s;

@@ -18,9 +18,7 @@ struct Lines {
 
   int64_t across() const { return (inner + kLines - 1) / kLines; }
   int64_t groups() const { return outer * across(); }
-  int64_t count(int64_t group) const {
-    return std::min(kLines, inner - group % across() * kLines);
-  }
+  int64_t count(int64_t group) const { return std::min(kLines, inner - group % across() * kLines); }
   // The number of a group's first line: its position in [outer, inner].
   int64_t first(int64_t group) const {
     return group / across() * inner + group % across() * kLines;
@@ -42,8 +40,7 @@ struct Lines {
 
 // A square of kLines rows of kLines, turned over its diagonal.
 template <class C>
-inline void turn(const C* __restrict from, int64_t from_pitch, C* __restrict to,
-                 int64_t to_pitch) {
+inline void turn(const C* __restrict from, int64_t from_pitch, C* __restrict to, int64_t to_pitch) {
   for (int64_t k = 0; k < kLines; ++k) {
     for (int64_t r = 0; r < kLines; ++r) to[k * to_pitch + r] = from[r * from_pitch + k];
   }

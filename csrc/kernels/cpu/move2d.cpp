@@ -10,10 +10,12 @@ namespace {
 
 template <int Size>
 struct Lane;
+// clang-format off
 template <> struct Lane<1> { using type = uint8_t; };
 template <> struct Lane<2> { using type = uint16_t; };
 template <> struct Lane<4> { using type = uint32_t; };
 template <> struct Lane<8> { using type = uint64_t; };
+// clang-format on
 
 // A 16-byte vector: every x86-64 has it, and the shuffles below need no more.
 template <int Size>

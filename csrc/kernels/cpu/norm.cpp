@@ -41,8 +41,8 @@ RL_CLONES void normalize(const C* x, const C* w, const C* b, C* y, C* mean, C* r
 // gx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * w, xhat = (x - mean) * rstd;
 // without the term mean(gw) for rms_norm.
 template <class C>
-RL_CLONES void input_gradient(const C* g, const C* x, const C* w, C mean, C rstd, C* gx,
-                              int64_t n, bool centered) {
+RL_CLONES void input_gradient(const C* g, const C* x, const C* w, C mean, C rstd, C* gx, int64_t n,
+                              bool centered) {
   C sum = 0, dot;
   if (w) {
     if (centered) sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return g[i] * w[i]; });

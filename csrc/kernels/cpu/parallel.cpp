@@ -41,8 +41,8 @@ struct Job {
   void* context;
   int members;
   Range* ranges;
-  int joined = 1;                // members so far, the caller included; guarded by the pool
-  std::atomic<int> helpers{0};   // inside work() now
+  int joined = 1;               // members so far, the caller included; guarded by the pool
+  std::atomic<int> helpers{0};  // inside work() now
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
 };

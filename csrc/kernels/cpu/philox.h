@@ -6,9 +6,9 @@
 
 namespace rl::cpu {
 
-constexpr int64_t kLanes = 16;           // counters computed side by side: a group
-constexpr int64_t kWords = 4 * kLanes;   // 32-bit words of a group
-constexpr int64_t kDraws = 2 * kLanes;   // 64-bit words of a group
+constexpr int64_t kLanes = 16;          // counters computed side by side: a group
+constexpr int64_t kWords = 4 * kLanes;  // 32-bit words of a group
+constexpr int64_t kDraws = 2 * kLanes;  // 64-bit words of a group
 
 // words[g * kWords + w * kLanes + l] is word w of the counter first + g * kLanes + l.
 void philox(uint64_t seed, uint64_t first, int64_t groups, uint32_t* words);

@@ -10,8 +10,8 @@ namespace rl::cpu {
 
 namespace {
 
-constexpr int64_t kBlock = 512;        // elements converted at a time
-constexpr double kChunkCost = 32768;   // additions per piece of parallel work
+constexpr int64_t kBlock = 512;       // elements converted at a time
+constexpr double kChunkCost = 32768;  // additions per piece of parallel work
 constexpr int kMaxDims = 64;
 
 int64_t grain(double cost) {
@@ -39,9 +39,8 @@ struct Plan {
     int order[kMaxDims];
     for (int i = 0; i < c.ndim; i++) order[i] = i;
     // Innermost: the smallest output stride.
-    std::stable_sort(order, order + c.ndim, [&](int a, int b) {
-      return c.out.strides[a] > c.out.strides[b];
-    });
+    std::stable_sort(order, order + c.ndim,
+                     [&](int a, int b) { return c.out.strides[a] > c.out.strides[b]; });
     for (int i = 0; i < c.ndim; i++) {
       int d = order[i];
       if (c.sizes[d] == 1) continue;
@@ -79,8 +78,8 @@ struct Plan {
       int64_t step = strides[k][last], size = itemsize(dtype[k]);
       direct[k] = dtype[k] == target[k] && (step == size || n == 1);
       constant[k] = k > 0 && data[k] && !direct[k] && step == 0;
-      if (constant[k]) convert(target[k], room[k], itemsize(target[k]), dtype[k], at[k], 0,
-                               std::min(n, kBlock));
+      if (constant[k])
+        convert(target[k], room[k], itemsize(target[k]), dtype[k], at[k], 0, std::min(n, kBlock));
     }
     bool all_direct = direct[0];
     for (int k = 1; k < operands; k++) all_direct = all_direct && (direct[k] || !data[k]);
@@ -189,8 +188,8 @@ void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t ou
 }  // namespace
 
 void pointwise_flat(Kernel kernel, const double* params, char* out, int64_t out_size,
-                    const char* const* in, int inputs, unsigned singles, int64_t in_size,
-                    int64_t n, double cost) {
+                    const char* const* in, int inputs, unsigned singles, int64_t in_size, int64_t n,
+                    double cost) {
   int64_t step = grain(cost);
   if (n <= step) {
     if (!singles) return kernel(out, in, params, n);

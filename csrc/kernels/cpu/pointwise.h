@@ -19,8 +19,8 @@ struct Operand {
 struct PointwiseCall {
   Kernel kernel;
   const double* params;
-  DType compute;     // what the inputs are converted to
-  DType produced;    // what the kernel writes
+  DType compute;   // what the inputs are converted to
+  DType produced;  // what the kernel writes
   Operand out;
   Operand in[kMaxOperands];
   int inputs;
@@ -34,8 +34,8 @@ void pointwise(const PointwiseCall& call);
 // The same for operands of the right types that are contiguous, or single numbers (bit i of
 // `singles`).
 void pointwise_flat(Kernel kernel, const double* params, char* out, int64_t out_size,
-                    const char* const* in, int inputs, unsigned singles, int64_t in_size,
-                    int64_t n, double cost);
+                    const char* const* in, int inputs, unsigned singles, int64_t in_size, int64_t n,
+                    double cost);
 
 // into[...] += g[...] for layouts in which several elements of `into` share a place.
 void add_overlapping(DType dtype, char* into, const int64_t* into_strides, const char* g,

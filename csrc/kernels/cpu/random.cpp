@@ -196,11 +196,11 @@ uint64_t fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offs
           add_real(count, x);
         });
   }
-  return generate<uint32_t, float>(
-      d, out, n, s, [&](int64_t, int64_t count, const uint32_t* words, float* x) {
-        normal32(words, count, float(add), float(std), x);
-        add_real(count, x);
-      });
+  return generate<uint32_t, float>(d, out, n, s,
+                                   [&](int64_t, int64_t count, const uint32_t* words, float* x) {
+                                     normal32(words, count, float(add), float(std), x);
+                                     add_real(count, x);
+                                   });
 }
 
 uint64_t fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset,
@@ -212,28 +212,28 @@ uint64_t fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t
           exponential64(draws, count, 1 / lambda, x);
         });
   }
-  return generate<uint32_t, float>(
-      d, out, n, s, [&](int64_t, int64_t count, const uint32_t* words, float* x) {
-        exponential32(words, count, float(1 / lambda), x);
-      });
+  return generate<uint32_t, float>(d, out, n, s,
+                                   [&](int64_t, int64_t count, const uint32_t* words, float* x) {
+                                     exponential32(words, count, float(1 / lambda), x);
+                                   });
 }
 
 uint64_t fill_integers(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, int64_t low,
                        uint64_t range) {
   return generate<uint64_t, int64_t>(
-      d, out, n, {seed, offset},
-      [&](int64_t, int64_t count, const uint64_t* draws, int64_t* x) {
+      d, out, n, {seed, offset}, [&](int64_t, int64_t count, const uint64_t* draws, int64_t* x) {
         integers(draws, count, uint64_t(low), range, x);
       });
 }
 
 uint64_t fill_bernoulli(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double p) {
   double limit = std::nearbyint(p * 0x1p32);
-  return generate<uint32_t, float>(
-      d, out, n, {seed, offset}, [&](int64_t, int64_t count, const uint32_t* words, float* x) {
-        if (limit < 0x1p32) return below(words, count, uint32_t(limit), x);
-        std::fill_n(x, count, 1.0f);
-      });
+  return generate<uint32_t, float>(d, out, n, {seed, offset},
+                                   [&](int64_t, int64_t count, const uint32_t* words, float* x) {
+                                     if (limit < 0x1p32)
+                                       return below(words, count, uint32_t(limit), x);
+                                     std::fill_n(x, count, 1.0f);
+                                   });
 }
 
 uint64_t fill_bernoulli_each(DType d, void* out, const double* p, int64_t n, uint64_t seed,

@@ -14,8 +14,7 @@ struct Sink {
   void (*post)(C* values, int64_t n, double parameter) = nullptr;
   double parameter = 0;
 
-  Sink(DType d, void* data)
-      : y(static_cast<char*>(data)), size(itemsize(d)), store(storer<C>(d)) {}
+  Sink(DType d, void* data) : y(static_cast<char*>(data)), size(itemsize(d)), store(storer<C>(d)) {}
 
   template <class View>
   void operator()(int64_t at, View view, int64_t n) const {

@@ -17,12 +17,12 @@
 
 namespace rl::cpu {
 
-constexpr int64_t kBlock = 2048;     // elements of a row reduced in one go
-constexpr int64_t kTile = 512;       // columns reduced in one go
-constexpr int64_t kBuffer = 4096;    // converted elements of a tile
-constexpr int64_t kGrain = 32768;    // elements worth a thread's while
-constexpr int64_t kSplits = 64;      // pieces that few, long reductions are cut into
-constexpr int64_t kWide = 128;       // narrow rows are joined up to this width
+constexpr int64_t kBlock = 2048;   // elements of a row reduced in one go
+constexpr int64_t kTile = 512;     // columns reduced in one go
+constexpr int64_t kBuffer = 4096;  // converted elements of a tile
+constexpr int64_t kGrain = 32768;  // elements worth a thread's while
+constexpr int64_t kSplits = 64;    // pieces that few, long reductions are cut into
+constexpr int64_t kWide = 128;     // narrow rows are joined up to this width
 
 // Keeps the recursive walk out of line: the time is in the policies.
 #define RL_NOINLINE __attribute__((noinline))
@@ -70,8 +70,8 @@ struct Walk {
     }
   }
 
-  RL_NOINLINE void converted_tile(int64_t offset, int64_t stride, int64_t rows,
-                                                int64_t width, View out) const {
+  RL_NOINLINE void converted_tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
+                                  View out) const {
     C buffer[kBuffer];
     if (stride == width) {
       return P::tile(source.fetch(offset, rows * width, buffer), width, rows, width, out);
@@ -85,7 +85,7 @@ struct Walk {
   }
 
   RL_NOINLINE void tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
-                                      View out) const {
+                        View out) const {
     int64_t unit = source.direct() ? P::kRows : std::min(P::kRows, kBuffer / width);
     if (rows > unit) {
       int64_t first = half(rows, unit);
@@ -101,8 +101,7 @@ struct Walk {
   }
 
   // Columns [0, width) from `offset` on. Narrow rows are reduced several side by side first.
-  RL_NOINLINE void columns(int64_t offset, int64_t rows, int64_t width,
-                                         View out) const {
+  RL_NOINLINE void columns(int64_t offset, int64_t rows, int64_t width, View out) const {
     int64_t side = kWide / width;
     if (!P::kCommutes || width != inner || side < 4 || rows < 2 * side) {
       return tile(offset, inner, rows, width, out);

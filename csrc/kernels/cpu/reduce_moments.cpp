@@ -32,7 +32,7 @@ struct Moments {
     }
   }
   RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
-    double *__restrict mean = out.a, *__restrict squares = out.b;
+    double* __restrict mean = out.a, * __restrict squares = out.b;
     std::fill(mean, mean + width, 0.0);
     fold_tile<SumOf<double>>(x, stride, rows, width, mean, Itself<double>());
     for (int64_t j = 0; j < width; ++j) {

@@ -75,8 +75,12 @@ struct Scan {
   int64_t n, inner;
 
   Scan(DType in, DType out, const void* x, void* data, int64_t n_, int64_t inner_)
-      : source(in, x), y(static_cast<char*>(data)), size(itemsize(out)), store(storer<C>(out)),
-        n(n_), inner(inner_) {}
+      : source(in, x),
+        y(static_cast<char*>(data)),
+        size(itemsize(out)),
+        store(storer<C>(out)),
+        n(n_),
+        inner(inner_) {}
 
   // Calls step(block, rows, first row, offset) over rows [begin, end) of a tile: the block is
   // rewritten in place and stored.
@@ -131,8 +135,7 @@ struct Scan {
 };
 
 template <class Op>
-void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n,
-             int64_t inner) {
+void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
   using C = typename Op::C;
   Scan<C> scan(in, out, x, y, n, inner);
   auto run = [&](int64_t offset, int64_t begin, int64_t end, int64_t width, C* last) {
@@ -207,8 +210,7 @@ void cumsum(DType in, DType out, const void* x, void* y, int64_t outer, int64_t 
   scan<SumOf>(in, out, x, y, outer, n, inner);
 }
 
-void cumprod(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n,
-             int64_t inner) {
+void cumprod(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
   scan<ProductOf>(in, out, x, y, outer, n, inner);
 }
 

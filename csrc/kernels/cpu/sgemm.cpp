@@ -24,13 +24,13 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kRows = 12, kCols = 32;      // the register block
-constexpr int64_t kDepth = 256;                // of a panel: kDepth x kCols floats fit L1
-constexpr int64_t kBlockRows = 22;             // register blocks down a task: its part of a fits L2
-constexpr int64_t kPanelFloats = 1 << 20;      // of b packed at a time: they stay in L3
-constexpr int64_t kTasks = 8;                  // at least, of a large product
-constexpr int64_t kTaskWork = 1 << 19;         // multiplications worth a thread's while
-constexpr size_t kKeepBytes = 16 << 20;        // of workspace between calls
+constexpr int64_t kRows = 12, kCols = 32;  // the register block
+constexpr int64_t kDepth = 256;            // of a panel: kDepth x kCols floats fit L1
+constexpr int64_t kBlockRows = 22;         // register blocks down a task: its part of a fits L2
+constexpr int64_t kPanelFloats = 1 << 20;  // of b packed at a time: they stay in L3
+constexpr int64_t kTasks = 8;              // at least, of a large product
+constexpr int64_t kTaskWork = 1 << 19;     // multiplications worth a thread's while
+constexpr size_t kKeepBytes = 16 << 20;    // of workspace between calls
 
 // c[Rows][16 * Vectors] = alpha * a @ b + beta * c over one panel. Meanwhile 16 * depth floats from
 // `soon` on are fetched into the cache.
@@ -254,10 +254,18 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t
   float* panels = b_space.reserve((width + 2 * kCols) * depth);
   for (int64_t j = 0; j < n; j += width) {
     for (int64_t p = 0; p < k; p += depth) {
-      Job job{m, std::min(width, n - j), std::min(depth, k - p),
-              {a + p * a_col, a_row, a_col}, {b + p * b_row + j * b_col, b_row, b_col},
-              panels, alpha, p == 0 ? beta : 1.0f, c + j, c_row,
-              (m + kRows - 1) / kRows, 0};
+      Job job{m,
+              std::min(width, n - j),
+              std::min(depth, k - p),
+              {a + p * a_col, a_row, a_col},
+              {b + p * b_row + j * b_col, b_row, b_col},
+              panels,
+              alpha,
+              p == 0 ? beta : 1.0f,
+              c + j,
+              c_row,
+              (m + kRows - 1) / kRows,
+              0};
       job.b_blocks = (job.n + kCols - 1) / kCols;
       job.run();
     }

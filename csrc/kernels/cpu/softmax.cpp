@@ -92,8 +92,8 @@ void softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t o
   backward<float>(softmax_backward_line<float>, d, g, y, gx, lines);
 }
 
-void log_softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t outer,
-                          int64_t n, int64_t inner) {
+void log_softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
+                          int64_t inner) {
   Lines lines{outer, n, inner};
   if (d == DType::F64) {
     return backward<double>(log_softmax_backward_line<double>, d, g, y, gx, lines);

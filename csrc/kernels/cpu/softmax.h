@@ -13,7 +13,7 @@ void log_softmax(DType d, const void* x, void* y, int64_t outer, int64_t n, int6
 void softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
                       int64_t inner);
 // g - exp(y) * sum(g), y being log_softmax's output.
-void log_softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t outer,
-                          int64_t n, int64_t inner);
+void log_softmax_backward(DType d, const void* g, const void* y, void* gx, int64_t outer, int64_t n,
+                          int64_t inner);
 
 }  // namespace rl::cpu

@@ -13,16 +13,24 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kShort = 128;          // rows below this are sorted by comparison
-constexpr int64_t kParts = 8;            // pieces of a long row that threads share
-constexpr int64_t kLong = 1 << 17;       // rows from here on are worth sharing
-constexpr int64_t kGrain = 1 << 13;      // elements of a chunk of short rows
+constexpr int64_t kShort = 128;      // rows below this are sorted by comparison
+constexpr int64_t kParts = 8;        // pieces of a long row that threads share
+constexpr int64_t kLong = 1 << 17;   // rows from here on are worth sharing
+constexpr int64_t kGrain = 1 << 13;  // elements of a chunk of short rows
 
 template <int Bytes> struct Unsigned;
-template <> struct Unsigned<1> { using type = uint8_t; };
-template <> struct Unsigned<2> { using type = uint16_t; };
-template <> struct Unsigned<4> { using type = uint32_t; };
-template <> struct Unsigned<8> { using type = uint64_t; };
+template <> struct Unsigned<1> {
+  using type = uint8_t;
+};
+template <> struct Unsigned<2> {
+  using type = uint16_t;
+};
+template <> struct Unsigned<4> {
+  using type = uint32_t;
+};
+template <> struct Unsigned<8> {
+  using type = uint64_t;
+};
 
 template <class T>
 using Key = typename Unsigned<sizeof(T)>::type;
@@ -66,9 +74,9 @@ RL_INLINE void make_keys_loop(const T* in, Key<T>* keys, int64_t n, Key<T> flip)
 }
 
 // Bool rows are bytes of 0 and 1 and sort as such.
-#define RL_KEYS(T)                                                                    \
-  RL_CLONES void make_keys(const T* in, Key<T>* keys, int64_t n, Key<T> flip) {       \
-    make_keys_loop(in, keys, n, flip);                                                \
+#define RL_KEYS(T)                                                              \
+  RL_CLONES void make_keys(const T* in, Key<T>* keys, int64_t n, Key<T> flip) { \
+    make_keys_loop(in, keys, n, flip);                                          \
   }
 RL_KEYS(uint8_t)
 RL_KEYS(int8_t)
@@ -96,7 +104,7 @@ void pack(const T* in, int64_t begin, int64_t end, Key<T> flip, Packed<T>* out) 
 
 template <class T>
 int64_t index_of(Packed<T> item) {
-  return int64_t(item & ((Packed<T>(1) << kIndexBits<T>) - 1));
+  return int64_t(item & ((Packed<T>(1) << kIndexBits<T>)-1));
 }
 
 template <class T>
@@ -221,9 +229,9 @@ RL_INLINE void flag_loop(const K* keys, int64_t blocks, K limit, bool* flags) {
     flags[b] = any != 0;
   }
 }
-#define RL_FLAG(K)                                                                  \
-  RL_CLONES void flag_below(const K* keys, int64_t blocks, K limit, bool* flags) {  \
-    flag_loop(keys, blocks, limit, flags);                                          \
+#define RL_FLAG(K)                                                                 \
+  RL_CLONES void flag_below(const K* keys, int64_t blocks, K limit, bool* flags) { \
+    flag_loop(keys, blocks, limit, flags);                                         \
   }
 RL_FLAG(uint8_t)
 RL_FLAG(uint16_t)

@@ -1,6 +1,8 @@
 """Automatic differentiation: ``backward``, ``grad`` and what surrounds them."""
 
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from rushlight import _C
@@ -152,13 +154,24 @@ def variable(*args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
+class _Package(ModuleType):
+    """Keeps `gradcheck` the function: importing the submodule would put the module in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "gradcheck" and isinstance(value, ModuleType):
+            value = value.gradcheck
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> Any:
     """gradcheck is imported when it is first used."""
     if name in ("gradcheck", "gradgradcheck"):
         from importlib import import_module
 
         module = import_module("rushlight.autograd.gradcheck")
-        globals()["gradcheck"] = module.gradcheck
         globals()["gradgradcheck"] = module.gradgradcheck
-        return globals()[name]
+        return getattr(module, name)
     raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

@@ -1,0 +1,58 @@
+"""The examples in docstrings, in the README and in the guide run, and links lead somewhere."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(
+    m.name
+    for m in pkgutil.walk_packages(torch.__path__, "rushlight.")
+    if m.name.rsplit(".", 1)[1] not in ("_C", "__main__")
+)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "design").glob("*.md"))
+EVERY_PAGE = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def python_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", ["rushlight", *MODULES])
+def test_docstring_examples(name):
+    found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=name_of)
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path):
+    """As one program in a file of its own, so that errors can cite its lines."""
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(python_blocks(page)), encoding="utf-8")
+    exec(compile(program.read_text(encoding="utf-8"), program, "exec"), {"__name__": "page"})
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=name_of)
+def test_links_lead_to_files(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in t]
+    assert [t for t in links if not (page.parent / t).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_named_by_a_page_exist(page):
+    """`csrc/...`, `tests/...` and the like, and `folder/file` below csrc."""
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:cpp|h|py|md))`", page.read_text(encoding="utf-8"))
+    bases = [ROOT, ROOT / "csrc", ROOT / "csrc" / "kernels"]
+    assert [n for n in named if not any((b / n).exists() for b in bases)] == []
