@@ -1,5 +1,7 @@
 #include "autograd/saved.h"
 
+#include <cctype>
+
 #include "autograd/modes.h"
 #include "autograd/node.h"
 
@@ -106,6 +108,16 @@ Var SavedTensor::unpack(Node* owner) const {
   return out;
 }
 
+namespace {
+
+// "add" writes in place as add_.
+std::string writer_name(const Storage* s) {
+  std::string name = s->writer_op ? s->writer_op : "an in-place operation";
+  return std::islower(name.back()) && s->writer_op ? name + "_" : name;
+}
+
+}  // namespace
+
 void SavedTensor::fail_version(Node* owner) const {
   const Storage* s = tensor_->storage;
   std::ostringstream text;
@@ -122,8 +134,7 @@ void SavedTensor::fail_version(Node* owner) const {
        << "  saved by " << Py_TYPE(owner)->tp_name << ", the backward of "
        << owner->where.text_with_source() << "\n";
   if (s->writer)
-    text << "  overwritten by " << (s->writer_op ? s->writer_op : "an in-place operation") << " at "
-         << s->writer.text_with_source() << "\n";
+    text << "  overwritten by " << writer_name(s) << " at " << s->writer.text_with_source() << "\n";
   text
       << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
          "before the write), or move the write after backward().";

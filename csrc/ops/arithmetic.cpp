@@ -20,8 +20,7 @@ RL_POINTWISE(Add)
 
 struct AddScaled : Binary<AddScaled> {
   static constexpr auto name = "add_scaled";
-  static constexpr auto signature =
-      "add(Tensor|Number input, Tensor|Number other, *, float alpha)";
+  static constexpr auto signature = "add(Tensor|Number input, Tensor|Number other, *, float alpha)";
   static constexpr auto grad_name = "AddBackward0";
   static constexpr auto doc = "add(a, b, alpha=s): the sum a + s * b.";
   static constexpr Types types = Types::Numeric;
@@ -35,10 +34,12 @@ RL_POINTWISE(AddScaled)
 
 void refuse_bools(const Var* in) {
   bool a = in[0].dtype() == DType::Bool, b = in[1].dtype() == DType::Bool;
-  check(!(a && b), "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
-                   "`^` or `logical_xor()` operator instead.");
-  check(!(a || b), "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-                   "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+  check(!(a && b),
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+        "`^` or `logical_xor()` operator instead.");
+  check(!(a || b),
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+        "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
 struct Sub : Binary<Sub> {
@@ -56,8 +57,7 @@ RL_POINTWISE(Sub)
 struct SubScaled : Binary<SubScaled> {
   static constexpr auto name = "sub_scaled";
   static constexpr auto aliases = "subtract";
-  static constexpr auto signature =
-      "sub(Tensor|Number input, Tensor|Number other, *, float alpha)";
+  static constexpr auto signature = "sub(Tensor|Number input, Tensor|Number other, *, float alpha)";
   static constexpr auto grad_name = "SubBackward0";
   static constexpr auto doc = "sub(a, b, alpha=s): the difference a - s * b.";
   static constexpr Types types = Types::Numeric;
@@ -208,8 +208,7 @@ struct Fmod : Binary<Fmod> {
   template <class V> static V value(V a, V b) {
     if constexpr (std::is_integral_v<V>)
       return b == 0 || (std::is_signed_v<V> && b == V(-1)) ? V(0) : V(a % b);
-    else
-      return fmod(a, b);
+    else return fmod(a, b);
   }
   template <class V> static One partial0(V, V, V) { return {}; }
   template <class V> static V partial1(V a, V b, V) { return -trunc(a / b); }

@@ -7,6 +7,7 @@
 #include "kernels/cpu/reduce.h"
 #include "ops/broadcast.h"
 #include "ops/loss.h"
+#include "ops/pointwise.h"
 
 namespace rl {
 
@@ -255,7 +256,9 @@ Var soft_cross_entropy(const Var& input, Var target, const Var& weight, Reduce r
   double count = 1;
   for (int i = 0; i < input.dim(); i++)
     if (i != dim) count *= double(input.size(i));
-  return sum / Var(count);
+  static const Pointwise by_number = renamed(find_pointwise("div"), "DivBackward1");
+  const Var quotient[] = {sum, Var(count)};
+  return run_pointwise(by_number, quotient, nullptr);
 }
 
 struct CrossEntropy : Composite {

@@ -49,7 +49,7 @@ struct Bilinear : OpDefaults {  // linear in each differentiable argument: vjp
   static constexpr Form form = Form::Linear;
   static constexpr bool bilinear = true;
 };
-struct General : OpDefaults {  // vjp and jvp
+struct General : OpDefaults {  // nonlinear: vjp
   static constexpr Form form = Form::General;
 };
 struct NonDifferentiable : OpDefaults {

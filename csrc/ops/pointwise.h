@@ -84,9 +84,6 @@ struct Pointwise {
 // Runs the op and records it. With `into`, the result is written there (in-place or out=).
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into = nullptr,
                   bool inplace = false);
-// Sum over inputs of partial times tangent; null tangents count as zero.
-Var pointwise_jvp(const Pointwise& op, const Var* in, const double* params, const Var* tangents);
-
 const Pointwise& find_pointwise(const char* name);
 // The same op, recorded under another grad_fn name.
 Pointwise renamed(const Pointwise& op, const char* grad_name);

@@ -33,8 +33,6 @@ struct OpInfo {
   PyObject* (*call)(const OpInfo&, PyObject* const* slots) = nullptr;
   // Writes the result into a tensor. Null: the result is computed and copied.
   void (*into)(const OpInfo&, PyObject* const* slots, Tensor* into, bool inplace) = nullptr;
-  // Jacobian times tangents: a tuple of tangents (or None), one per tensor argument.
-  PyObject* (*jvp)(const OpInfo&, PyObject* const* slots, PyObject* tangents) = nullptr;
   // Taken first when there are only positional arguments; null result without error: not handled.
   PyObject* (*fast)(const OpInfo&, PyObject* const* args, Py_ssize_t count) = nullptr;
   const Pointwise* pointwise = nullptr;

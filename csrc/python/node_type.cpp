@@ -169,6 +169,7 @@ PyObject* node_getattro(PyObject* o, PyObject* attribute) {
   return guarded([&]() -> PyObject* {
     Var v = finder.found->unpack(node);
     if (!v) Py_RETURN_NONE;
+    if (v->wrapped_number) return tensor_item(v.get());
     return reinterpret_cast<PyObject*>(v.release());
   });
 }

@@ -81,8 +81,9 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
     bool grad = is_tensor(result) && requires_grad(reinterpret_cast<Tensor*>(result));
     if (grad || (modes.records() && requires_grad(into))) {
       Py_DECREF(result);
-      fail(op.name, "(): functions with out=... arguments don't support automatic "
-                    "differentiation, but one of the arguments requires grad.");
+      fail(op.name,
+           "(): functions with out=... arguments don't support automatic "
+           "differentiation, but one of the arguments requires grad.");
     }
     try {
       store_result(into, result);
@@ -140,8 +141,7 @@ PyObject* run_overload(const OpInfo& op, PyObject* const* slots, PyObject* out, 
 [[noreturn]] void fail_overloads(OpObject* self, PyObject* const* args, Py_ssize_t count,
                                  PyObject* keywords) {
   std::string got;
-  for (Py_ssize_t i = 0; i < count; i++)
-    got += concat(i ? ", " : "", Py_TYPE(args[i])->tp_name);
+  for (Py_ssize_t i = 0; i < count; i++) got += concat(i ? ", " : "", Py_TYPE(args[i])->tp_name);
   Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t i = 0; i < kw; i++)
     got += concat(got.empty() ? "" : ", ", PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i)), "=",
@@ -246,8 +246,7 @@ PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
 int ready_type() {
   OpType.tp_name = "rushlight._C.Op";
   OpType.tp_basicsize = sizeof(OpObject);
-  OpType.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  OpType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
   OpType.tp_vectorcall_offset = offsetof(OpObject, call);
   OpType.tp_call = PyVectorcall_Call;
   OpType.tp_descr_get = op_get;

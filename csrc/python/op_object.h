@@ -32,5 +32,5 @@ int guarded_int(const F& f) {
 int add_ops(PyObject* tensor_dict, PyObject* namespaces);
 // The registry for Python: a list of dicts.
 PyObject* describe_registry(PyObject*, PyObject*);
-// jvp of an op by name, for tests: (name, args, kwargs, tangents).
+
 }  // namespace rl
