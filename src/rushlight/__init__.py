@@ -75,7 +75,6 @@ from rushlight._layout import (
 )
 from rushlight._numeric import finfo as finfo
 from rushlight._numeric import iinfo as iinfo
-from rushlight._tensor_str import set_printoptions as set_printoptions
 from rushlight.random import (
     Generator as Generator,
     get_rng_state as get_rng_state,

@@ -1,9 +1,14 @@
 """Functions of the ``rushlight`` namespace that are written in Python."""
 
-from typing import Any
+from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
 
 __all__ = [
     "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy",
@@ -13,6 +18,20 @@ __all__ = [
 ]  # fmt: skip
 
 _ops = _C._namespaces[""]
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors are printed: digits, when to summarise, the line's width."""
+    from rushlight import _tensor_str
+
+    _tensor_str.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
 def tensor(

@@ -1,8 +1,13 @@
 """Limits of the element types."""
 
-from typing import Any
+from __future__ import annotations
 
 import rushlight
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
 
 _BITS = {  # name: (bits of the fraction, smallest exponent, largest exponent)
     "float64": (52, -1022, 1023),

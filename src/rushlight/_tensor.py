@@ -1,19 +1,25 @@
 """Methods of Tensor that are written in Python."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._layout import strided
-from rushlight._tensor_str import tensor_repr
 from rushlight.utils.hooks import RemovableHandle, add_hook
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 _ops = _C._namespaces[""]
 _to_copy = _ops["_to_copy"]
 
 
 def _repr(self: Tensor) -> str:
+    from rushlight._tensor_str import tensor_repr
+
     name = type(self).__name__
     return tensor_repr(self) if name in ("Tensor", "Parameter") else tensor_repr(self, name=name)
 

@@ -1,8 +1,12 @@
 """Random numbers: counter-based, so a seed gives the same numbers for any number of threads."""
 
-from typing import Any
+from __future__ import annotations
 
 from rushlight import _C
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Generator(_C.Generator):
@@ -23,7 +27,7 @@ class Generator(_C.Generator):
         """Continues from a state that ``get_state`` gave."""
         _unpack_state(self, new_state)
 
-    def clone_state(self) -> "Generator":
+    def clone_state(self) -> Generator:
         """Another generator in the same state."""
         other = Generator()
         other._set_raw_state(self._raw_state())
@@ -85,7 +89,7 @@ class fork_rng:
     def __init__(self, devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> None:
         self._enabled = enabled
 
-    def __enter__(self) -> "fork_rng":
+    def __enter__(self) -> fork_rng:
         self._state = _C.default_generator._raw_state()
         return self
 

@@ -1,9 +1,9 @@
 """Automatic differentiation: ``backward``, ``grad`` and what surrounds them."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from rushlight import _C
 from rushlight.autograd import function as function
@@ -18,6 +18,12 @@ from rushlight.autograd.grad_mode import inference_mode as inference_mode
 from rushlight.autograd.grad_mode import no_grad as no_grad
 from rushlight.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from rushlight.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 Variable = _C.Tensor
 

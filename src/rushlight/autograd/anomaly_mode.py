@@ -1,9 +1,14 @@
 """Anomaly mode: backward stops at the first gradient that is NaN."""
 
+from __future__ import annotations
+
 import warnings
-from typing import Any
 
 from rushlight import _C
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class set_detect_anomaly:

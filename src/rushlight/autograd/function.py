@@ -1,10 +1,15 @@
 """Operations with a backward of their own."""
 
+from __future__ import annotations
+
 import functools
-from collections.abc import Callable
-from typing import Any
 
 from rushlight import _C
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class BackwardCFunction(_C._FunctionBase):

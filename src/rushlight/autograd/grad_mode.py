@@ -1,13 +1,18 @@
 """Switches for recording, as context managers and decorators."""
 
+from __future__ import annotations
+
 import functools
 import sys
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar
 
 from rushlight import _C
 
-F = TypeVar("F", bound=Callable[..., Any])
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _is_generator_function(function: Any) -> bool:
@@ -48,7 +53,7 @@ def _wrap_generator(
 class _Mode:
     """A context manager that also decorates functions, generators and classes' methods."""
 
-    def clone(self) -> "_Mode":
+    def clone(self) -> _Mode:
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -122,7 +127,7 @@ class set_grad_enabled(_Mode):
         self.mode = mode
         self._before = _C._set_grad_enabled(mode)
 
-    def clone(self) -> "set_grad_enabled":
+    def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
@@ -151,7 +156,7 @@ class inference_mode(_Mode):
         self.mode = mode
         self._before = (False, False)
 
-    def clone(self) -> "inference_mode":
+    def clone(self) -> inference_mode:
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -171,7 +176,7 @@ class set_multithreading_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         self.mode = mode
 
-    def clone(self) -> "set_multithreading_enabled":
+    def clone(self) -> set_multithreading_enabled:
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:

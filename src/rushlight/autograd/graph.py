@@ -1,12 +1,18 @@
 """The recorded graph: nodes, edges, and what they keep."""
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+import _thread
+from collections import namedtuple
 
 from rushlight import _C
 from rushlight._C import Node as Node
 from rushlight.utils.hooks import RemovableHandle, add_hook
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
 
 def _register_hook(self: Any, fn: Callable[..., Any]) -> RemovableHandle:
@@ -22,12 +28,10 @@ def _register_prehook(self: Any, fn: Callable[..., Any]) -> RemovableHandle:
 _C._add_node_methods({"register_hook": _register_hook, "register_prehook": _register_prehook})
 
 
-class GradientEdge(NamedTuple):
+class GradientEdge(namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
     """The place of a tensor in the graph: a node and which of its outputs."""
 
-    node: Any
-    output_nr: int
-    ownership_token: Any = None
+    __slots__ = ()
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
@@ -42,7 +46,7 @@ def increment_version(tensor: Any) -> None:
         _C._increment_version(t)
 
 
-_state = threading.local()
+_state = _thread._local()
 
 
 def _stack() -> list[Any]:
@@ -115,7 +119,7 @@ def register_multi_grad_hook(
     """Calls ``fn`` once per backward: with all gradients (``mode="all"``), or the first."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
+    lock = _thread.allocate_lock()
     grads: list[Any] = [None] * len(tensors)
     state = {"count": 0}
 
@@ -151,7 +155,7 @@ class _MultiHandle:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self) -> "_MultiHandle":
+    def __enter__(self) -> _MultiHandle:
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -1,9 +1,13 @@
 """Tensors that a model learns."""
 
-from typing import Any
+from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Parameter(Tensor):
@@ -15,7 +19,7 @@ class Parameter(Tensor):
     (True, True)
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _C._namespaces[""]["empty"](0)
         return Tensor._make_subclass(cls, data.detach(), requires_grad)
@@ -23,7 +27,7 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:
             return memo[id(self)]
         copy = type(self)(self.detach().clone(), self.requires_grad)

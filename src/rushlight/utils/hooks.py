@@ -1,8 +1,14 @@
 """Handles with which hooks are removed."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from itertools import count
-from typing import Any
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 _next_id = count()
 
@@ -18,7 +24,7 @@ class RemovableHandle:
         """Removes the hook. Calling it again does nothing."""
         self.hooks.pop(self.id, None)
 
-    def __enter__(self) -> "RemovableHandle":
+    def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *error: Any) -> None:
