@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = [
     "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy",
     "frombuffer", "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_storage",
-    "is_tensor", "isclose", "numel", "result_type", "scalar_tensor", "tensor", "to_dlpack",
-    "typename",
+    "is_tensor", "isclose", "numel", "result_type", "scalar_tensor", "set_printoptions", "tensor",
+    "to_dlpack", "typename",
 ]  # fmt: skip
 
 _ops = _C._namespaces[""]
