@@ -470,54 +470,6 @@ struct Unfold : View {
 };
 RL_OP(Unfold)
 
-// `region` is where the elements lie in a row-major tensor of the input's shape.
-struct AsStridedView : View {
-  static constexpr auto signature =
-      "_as_strided(Tensor input, int[] size, int[] stride, int offset, int[] region, int start)";
-  static constexpr auto grad_name = "AsStridedBackward0";
-  static constexpr auto doc = "_as_strided(...): as_strided with the region worked out.";
-  static constexpr bool method = false;
-  static constexpr bool function = false;
-  static Var forward(const Var& input, const Ints& size, const Ints& stride, int64_t offset,
-                     const Ints&, int64_t) {
-    return alias(input.get(), size, stride, offset);
-  }
-  static void vjp(Back& b, const In& input, const Ints&, const Ints&, int64_t, const Ints& region,
-                  int64_t start) {
-    b[0] = ops::embed(b.g(), input.sizes(), region, start);
-  }
-};
-RL_OP(AsStridedView)
-
-struct AsStrided : Composite {
-  static constexpr auto signature =
-      "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None)";
-  static constexpr auto doc = "as_strided(x, size, stride, offset): any reading of the storage.";
-  static constexpr bool out = false;
-  static Var forward(const Var& input, const Ints& size, const Ints& stride,
-                     std::optional<int64_t> storage_offset) {
-    int64_t offset = storage_offset.value_or(input->offset);
-    check_region(input.get(), size, stride, offset);
-    Region r{input.sizes(), size, stride, offset - input->offset};
-    if (requires_grad(input.get())) {
-      r = region_in(input.get(), size, stride, offset);
-      if (r.offset < 0 || !fits(r))
-        fail("as_strided: the view reaches outside of its input (sizes ", input.sizes(),
-             "), so it has no gradient; detach() it first");
-    }
-    return call<AsStridedView>(input, size, stride, offset, r.strides, r.offset);
-  }
-  static bool fits(const Region& r) {
-    int64_t last = r.offset;
-    for (int i = 0; i < r.sizes.size(); i++) {
-      if (r.sizes[i] == 0) return true;
-      last += (r.sizes[i] - 1) * r.strides[i];
-    }
-    return last < element_count(r.whole);
-  }
-};
-RL_OP(AsStrided)
-
 Ints flattened(const Ints& sizes, int64_t start, int64_t end) {
   int a = int(wrap_dim(start, sizes.size())), b = int(wrap_dim(end, sizes.size()));
   check(a <= b, "flatten() has invalid args: start_dim cannot come after end_dim: ", start, ", ",
@@ -580,188 +532,9 @@ struct Unflatten : Composite {
 };
 RL_OP(Unflatten)
 
-// Several views at once; the gradients that arrive are laid side by side.
-void cat_grads(Back& b, const In& input, int64_t dim, int count) {
-  Var whole = ops::zeros(input.sizes(), input.dtype());
-  int64_t start = 0;
-  Vars parts;
-  for (int i = 0; i < count; i++) parts.push_back(b.g_or_zeros(i));
-  if (b.create_graph()) {
-    b[0] = ops::cat(parts, dim);
-    return;
-  }
-  for (const Var& part : parts) {
-    Var region = call<Slice>(whole, dim, start, start + part.size(int(dim)), int64_t(1));
-    ops::copy_data(region.get(), part.get());
-    start += part.size(int(dim));
-  }
-  b[0] = whole;
-}
-
-Vars split_by(const Var& input, const Ints& lengths, int d) {
-  Vars parts;
-  int64_t start = 0;
-  for (int64_t n : lengths) {
-    Ints sizes = input.sizes();
-    sizes[d] = n;
-    parts.push_back(
-        alias(input.get(), sizes, input->strides, input->offset + start * input->strides[d]));
-    start += n;
-  }
-  return parts;
-}
-
-Ints even_lengths(const Var& input, int64_t size, int d) {
-  int64_t n = input.sizes()[d];
-  check(size > 0 || (size == 0 && n == 0),
-        "split expects split_size be non-negative, but got "
-        "split_size=",
-        size);
-  Ints lengths;
-  for (int64_t start = 0; start < n; start += size) lengths.push_back(std::min(size, n - start));
-  if (lengths.empty()) lengths.push_back(0);
-  return lengths;
-}
-
-struct Split : View {
-  static constexpr auto signature = "split(Tensor input, int split_size, int dim=0)";
-  static constexpr auto doc = "split(x, split_size, dim): pieces of a size; the last is shorter.";
-  static Vars forward(const Var& input, int64_t split_size, int64_t dim) {
-    check(input.dim() > 0, "split expects at least a 1-dimensional tensor");
-    int d = int(wrap_dim(dim, input.dim()));
-    check(split_size >= 0,
-          "split expects split_size be non-negative, but got split_size=", split_size);
-    return split_by(input, even_lengths(input, split_size, d), d);
-  }
-  static void vjp(Back& b, const In& input, int64_t split_size, int64_t dim) {
-    int64_t d = wrap_dim(dim, input.dim()), n = input.size(int(d));
-    cat_grads(b, input, d, n == 0 ? 1 : int((n + split_size - 1) / split_size));
-  }
-};
-RL_OP(Split)
-
-struct SplitWithSizes : View {
-  static constexpr auto signature = "split(Tensor input, int[] split_size, int dim=0)";
-  static constexpr auto grad_name = "SplitWithSizesBackward0";
-  static constexpr auto doc = "split(x, sizes, dim): pieces of the given sizes.";
-  static Vars forward(const Var& input, const Ints& split_size, int64_t dim) {
-    check(input.dim() > 0, "split expects at least a 1-dimensional tensor");
-    int d = int(wrap_dim(dim, input.dim()));
-    int64_t total = 0;
-    for (int64_t n : split_size) {
-      check(n >= 0,
-            "split_with_sizes expects split_sizes have only non-negative entries, but got "
-            "split_sizes=",
-            split_size);
-      total += n;
-    }
-    check(total == input.sizes()[d], "split_with_sizes expects split_sizes to sum exactly to ",
-          input.sizes()[d], " (input tensor's size at dimension ", d,
-          "), but got split_sizes=", split_size);
-    return split_by(input, split_size, d);
-  }
-  static void vjp(Back& b, const In& input, const Ints& split_size, int64_t dim) {
-    cat_grads(b, input, wrap_dim(dim, input.dim()), split_size.size());
-  }
-};
-RL_OP(SplitWithSizes)
-
-struct Chunk : Composite {
-  static constexpr auto signature = "chunk(Tensor input, int chunks, int dim=0)";
-  static constexpr auto doc = "chunk(x, chunks, dim): about that many pieces of equal size.";
-  static constexpr bool out = false;
-  static Vars forward(const Var& input, int64_t chunks, int64_t dim) {
-    check(input.dim() > 0, "chunk expects at least a 1-dimensional tensor");
-    check(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
-    int d = int(wrap_dim(dim, input.dim()));
-    int64_t n = input.sizes()[d], size = (n + chunks - 1) / chunks;
-    if (n == 0) return call<SplitWithSizes>(input, Ints(int(chunks), 0), dim);
-    return call<Split>(input, size, dim);
-  }
-};
-RL_OP(Chunk)
-
-struct Unbind : View {
-  static constexpr auto signature = "unbind(Tensor input, int dim=0)";
-  static constexpr auto doc = "unbind(x, dim): every slice of a dimension, as a tuple.";
-  static Vars forward(const Var& input, int64_t dim) {
-    if (input.dim() == 0)
-      fail_as(PyExc_IndexError, "Dimension specified as ", dim, " but tensor has no dimensions");
-    int d = int(wrap_dim(dim, input.dim()));
-    Vars parts;
-    for (int64_t i = 0; i < input.sizes()[d]; i++) {
-      Ints sizes = input.sizes(), strides = input->strides;
-      int64_t offset = input->offset + i * strides[d];
-      sizes.erase(d);
-      strides.erase(d);
-      parts.push_back(alias(input.get(), std::move(sizes), std::move(strides), offset));
-    }
-    return parts;
-  }
-  static void vjp(Back& b, const In& input, int64_t dim) {
-    int64_t d = wrap_dim(dim, input.dim());
-    Vars parts;
-    for (int i = 0; i < int(input.size(int(d))); i++)
-      parts.push_back(ops::unsqueeze(b.g_or_zeros(i), d));
-    b[0] = parts.empty() ? ops::zeros(input.sizes(), input.dtype()) : ops::cat(parts, d);
-  }
-};
-RL_OP(Unbind)
-
-struct ViewAsReal : View {
-  static constexpr auto signature = "view_as_real(Tensor input)";
-  static constexpr auto doc = "view_as_real(x): real and imaginary parts as a last dimension of 2.";
-  static constexpr bool method = false;
-  static Var forward(const Var& input) {
-    check(is_complex(input.dtype()), "view_as_real is only supported for complex tensors, got ",
-          name(input.dtype()));
-    Ints sizes = input.sizes(), strides = input->strides;
-    for (int i = 0; i < strides.size(); i++) strides[i] *= 2;
-    sizes.push_back(2);
-    strides.push_back(1);
-    return wrap_storage(retain(input->storage), sizes, strides, input->offset * 2,
-                        real_of(input.dtype()));
-  }
-  static void vjp(Back& b, const In&) { b[0] = ops::view_as_complex(ops::contiguous(b.g())); }
-};
-RL_OP(ViewAsReal)
-
-struct ViewAsComplex : View {
-  static constexpr auto signature = "view_as_complex(Tensor input)";
-  static constexpr auto doc =
-      "view_as_complex(x): the last dimension of 2 read as complex numbers.";
-  static constexpr bool method = false;
-  static Var forward(const Var& input) {
-    check(
-        input.dtype() == DType::F32 || input.dtype() == DType::F64,
-        "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-        "scalar type: ",
-        info(input.dtype()).tensor_name);
-    check(input.dim() > 0 && input.size(-1) == 2, "Tensor must have a last dimension of size 2");
-    check(input->strides.back() == 1, "Tensor must have a last dimension with stride 1");
-    check(input->offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
-    Ints sizes = input.sizes(), strides = input->strides;
-    sizes.erase(sizes.size() - 1);
-    strides.erase(strides.size() - 1);
-    for (int i = 0; i < strides.size(); i++) {
-      check(strides[i] % 2 == 0,
-            "Tensor must have a stride divisible by 2 for all but last "
-            "dimension");
-      strides[i] /= 2;
-    }
-    return wrap_storage(retain(input->storage), sizes, strides, input->offset / 2,
-                        complex_of(input.dtype()));
-  }
-  static void vjp(Back& b, const In&) { b[0] = ops::view_as_real(ops::contiguous(b.g())); }
-};
-RL_OP(ViewAsComplex)
-
 }  // namespace
 
 namespace ops {
-
-Var view_as_real(const Var& a) { return call<ViewAsReal>(a); }
-Var view_as_complex(const Var& a) { return call<ViewAsComplex>(a); }
 
 Var reshape(const Var& a, const Ints& wanted) {
   Ints sizes = infer_size(wanted, a.numel()), strides;
@@ -786,12 +559,9 @@ Var narrow(const Var& a, int64_t dim, int64_t start, int64_t length) {
     fail_as(PyExc_IndexError, "start out of range (expected to be in range of [", -n, ", ", n,
             "], but got ", start, ")");
   if (start < 0) start += n;
-  check(start + length <= n, "start (", start, ") + length (", length, ") exceeds dimension size (",
+  check(length <= n - start, "start (", start, ") + length (", length, ") exceeds dimension size (",
         n, ").");
   return call<Slice>(a, dim, start, start + length, int64_t(1));
-}
-Var as_strided(const Var& a, const Ints& sizes, const Ints& strides, int64_t offset) {
-  return call<AsStrided>(a, sizes, strides, a->offset + offset);
 }
 Var diagonal(const Var& a, int64_t offset, int64_t dim1, int64_t dim2) {
   return call<Diagonal>(a, offset, dim1, dim2);

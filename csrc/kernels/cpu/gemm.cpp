@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <climits>
-#include <memory>
+#include <cstdlib>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -17,8 +18,9 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kTileWork = 1 << 19;  // multiplications worth a thread's while
-constexpr int64_t kTileRows = 1 << 24;  // keeps every dimension within BLAS's int
+constexpr int64_t kTileWork = 1 << 19;   // multiplications worth a thread's while
+constexpr double kMaxSmallTiled = 64e6;  // TUNE
+constexpr int64_t kTileRows = 1 << 24;   // keeps every dimension within BLAS's int
 
 struct Shape {
   int64_t m, n, k;
@@ -45,7 +47,23 @@ bool as_operand(MatrixRef x, int64_t rows, int64_t cols, Operand& out) {
   return true;
 }
 
-using Buffer = std::unique_ptr<char[]>;
+// Memory aligned to cache lines: vector loads that straddle two are slow.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  ~Buffer() { std::free(data_); }
+  char* get() const { return data_; }
+  char* resize(int64_t bytes) {
+    std::free(data_);
+    data_ = static_cast<char*>(std::aligned_alloc(64, size_t(bytes + 64) / 64 * 64));
+    if (!data_) throw std::bad_alloc();
+    return data_;
+  }
+
+ private:
+  char* data_ = nullptr;
+};
 
 // A contiguous copy in the dtype asked for, in the order of memory it already has.
 Operand pack(DType to, DType from, MatrixRef x, int64_t rows, int64_t cols, bool may_transpose,
@@ -56,7 +74,7 @@ Operand pack(DType to, DType from, MatrixRef x, int64_t rows, int64_t cols, bool
     std::swap(x.row_stride, x.col_stride);
   }
   int64_t in_item = itemsize(from), item = itemsize(to);
-  buffer.reset(new char[size_t(rows * cols * item)]);
+  buffer.resize(rows * cols * item);
   int64_t sizes[] = {rows, cols}, out_strides[] = {cols * item, item};
   int64_t in_strides[] = {x.row_stride * in_item, x.col_stride * in_item};
   copy_strided(to, buffer.get(), out_strides, from, x.data, in_strides, sizes, 2);
@@ -117,6 +135,42 @@ Tiles cut(Shape s) {
   return t;
 }
 
+// The BLAS multiplies small matrices as they lie, without packing. It does so up to kSmallWork
+// multiplications; with b transposed (dots of rows) for kDotResults results and kDotTerms terms.
+constexpr int64_t kSmallWork = 1000000, kDotResults = 1200, kDotTerms = 32;
+
+// Tiles of a product of floats that all stay on that path, none (0 down) when it is not worth it. b
+// may be copied into the other order for it.
+Tiles cut_small(DType dtype, Shape s, MatrixRef b, const Operand& x, Operand& y, Buffer& y_buffer) {
+  Tiles none{0, 0, 0, 0};
+  double work = double(s.m) * double(s.n) * double(s.k);
+  bool small = work <= kSmallWork, dots = s.k >= kDotTerms && !x.transposed;
+  if (dtype != DType::F32 || work > kMaxSmallTiled) return none;
+  if (dots && s.n <= 20 && s.m * s.n > kDotResults && (y.transposed || s.m >= 64)) {
+    // A few columns: dots, whichever way b lies.
+    if (!y.transposed) {
+      y = pack(dtype, dtype, {b.data, b.col_stride, b.row_stride}, s.n, s.k, false, y_buffer);
+      y.transposed = true;
+    }
+  } else if (y.transposed && !x.transposed && s.m * s.n > kDotResults && s.m >= 8 &&
+             (!dots || (small && s.m >= 24))) {
+    y = pack(dtype, dtype, b, s.k, s.n, false, y_buffer);
+    if (small) return none;
+  } else if (small && (!y.transposed || s.m * s.n <= kDotResults)) {
+    return none;
+  }
+  if (y.transposed && (!dots || s.m < 4)) return none;
+  int64_t cols = std::min<int64_t>(s.n, y.transposed ? (s.m < 24 ? 64 : 32) : 128);
+  int64_t rows = y.transposed ? kDotResults / cols : kSmallWork / (cols * s.k);
+  while (rows < 16 && cols > 32) {
+    cols = (cols + 1) / 2;
+    rows = y.transposed ? kDotResults / cols : kSmallWork / (cols * s.k);
+  }
+  if (rows < std::min<int64_t>(s.m, 8)) return none;
+  rows = std::min(rows < 16 ? rows : rows / 16 * 16, s.m);
+  return {rows, cols, (s.m + rows - 1) / rows, (s.n + cols - 1) / cols};
+}
+
 void check_limits(Shape s, int64_t c_stride) {
   if (s.k > INT_MAX || (s.m > 1 && c_stride > INT_MAX)) {
     throw std::runtime_error("gemm: a dimension or stride over 2147483647: " + std::to_string(s.m) +
@@ -156,7 +210,7 @@ void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, dou
   if (beta != 0) {
     pack(DType::F32, dtype, {c, c_stride, 1}, s.m, s.n, false, c_buffer);
   } else {
-    c_buffer.reset(new char[size_t(s.m * s.n * 4)]);
+    c_buffer.resize(s.m * s.n * 4);
   }
   gemm(DType::F32, s.m, s.n, s.k, alpha, a32, b32, beta, c_buffer.get(), s.n);
   int64_t sizes[] = {s.m, s.n}, out_strides[] = {c_stride * 2, 2}, in_strides[] = {s.n * 4, 4};
@@ -196,18 +250,19 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   if (!as_operand(b, k, n, y) || (integers && y.transposed)) {
     y = pack(dtype, dtype, b, k, n, !integers, y_buffer);
   }
-  if (double(m) * double(n) * double(k) < 2.0 * kTileWork) {
-    return multiply(dtype, s, alpha, x.data, x.stride, x.transposed, y.data, y.stride, y.transposed,
-                    beta, c, c_row_stride);
-  }
-  Tiles t = cut(s);
   int64_t item = itemsize(dtype);
-  parallel_chunks(t.down * t.across, [&](int64_t tile) {
-    int64_t i = tile / t.across * t.rows, j = tile % t.across * t.cols;
-    Shape part{std::min(t.rows, m - i), std::min(t.cols, n - j), k};
-    multiply(dtype, part, alpha, x.at(i, 0, item), x.stride, x.transposed, y.at(0, j, item),
-             y.stride, y.transposed, beta, static_cast<char*>(c) + (i * c_row_stride + j) * item,
-             c_row_stride);
+  Tiles t = cut_small(dtype, s, b, x, y, y_buffer);
+  bool whole = t.down == 0 && double(m) * double(n) * double(k) < 2.0 * kTileWork;
+  if (whole) t = {m, n, 1, 1};
+  else if (t.down == 0) t = cut(s);
+  int64_t together = std::max<int64_t>(kTileWork / (t.rows * t.cols * k), 1);
+  parallel_for(t.down * t.across, together, [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      int64_t i = tile / t.across * t.rows, j = tile % t.across * t.cols;
+      multiply(dtype, {std::min(t.rows, m - i), std::min(t.cols, n - j), k}, alpha,
+               x.at(i, 0, item), x.stride, x.transposed, y.at(0, j, item), y.stride, y.transposed,
+               beta, static_cast<char*>(c) + (i * c_row_stride + j) * item, c_row_stride);
+    }
   });
 }
 
