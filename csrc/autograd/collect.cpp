@@ -3,6 +3,7 @@
 // ctx, an attribute, a .grad with history); `track` marks the object that holds it. Before a
 // collection, everything that leads to such an object is tracked as well, so that the collector
 // sees the whole cycle. See docs/design/garbage-collection.md.
+#include <algorithm>
 #include <unordered_set>
 
 #include "autograd/node.h"
@@ -15,6 +16,10 @@ int traverse_ours(PyObject* o, visitproc visit, void* arg);
 namespace {
 
 int tracked_since_collection = 0;
+// Tracked objects after which a collection is due: few, or a share of what the last look went
+// through, so that looking costs each of them little.
+constexpr size_t kFew = 500;
+size_t due = kFew;
 
 template <class T>
 void start_tracking(T* o) {
@@ -36,7 +41,7 @@ bool leads(PyObject* o) {
 template <class F>
 void for_each_reference(PyObject* o, const F& f) {
   auto visit = [](PyObject* next, void* context) {
-    if (next && is_ours(next)) (*static_cast<const F*>(context))(next);
+    if (next) (*static_cast<const F*>(context))(next);
     return 0;
   };
   traverse_ours(o, visit, const_cast<F*>(&f));
@@ -55,17 +60,23 @@ class Reach {
           continue;
         }
         stack_.back().second = true;
-        for_each_reference(o, [&](PyObject* next) { stack_.push_back({next, false}); });
+        for_each_reference(o, [&](PyObject* next) {
+          if (is_ours(next)) stack_.push_back({next, false});
+        });
       } else {
         stack_.pop_back();
         bool found = false;
-        for_each_reference(o, [&](PyObject* next) { found |= leads(next); });
+        for_each_reference(o, [&](PyObject* next) {
+          found |= is_ours(next) ? leads(next) : PyObject_GC_IsTracked(next) != 0;
+        });
         if (!found) continue;
         if (is_tensor_object(o)) mark(reinterpret_cast<Tensor*>(o));
         else mark(reinterpret_cast<Node*>(o));
       }
     }
   }
+
+  size_t visited() const { return seen_.size(); }
 
  private:
   std::vector<std::pair<PyObject*, bool>> stack_;
@@ -89,9 +100,8 @@ void track(Node* node) {
 
 // Our objects do not come from CPython's allocator, so they do not move its thresholds.
 void collect_if_due() {
-  constexpr int kOften = 10000;
   static int rounds = 0;
-  if (tracked_since_collection < kOften) return;
+  if (size_t(tracked_since_collection) < due) return;
   PyObject* gc = PyImport_ImportModule("gc");
   int generation = ++rounds % 10 == 0 ? 2 : 1;
   PyObject* done = gc ? PyObject_CallMethod(gc, "collect", "i", generation) : nullptr;
@@ -116,6 +126,7 @@ PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count)
     for_each_tensor(
         [](Tensor* t, void* r) { static_cast<Reach*>(r)->settle(reinterpret_cast<PyObject*>(t)); },
         &reach);
+    due = std::max(kFew, reach.visited() / 16);
     collector_has_work = false;
   } catch (...) {
     raise_current_exception();

@@ -46,6 +46,9 @@ bool SavedTensor::pack(Tensor* t, bool is_output) {
   Py_INCREF(saved_hooks.unpack);
   packed_ = new Packed{content, saved_hooks.unpack, t->output_nr, is_output};
   kind_ = Kind::Packed;
+  // What was packed may lead back to the node: the very tensor does when the hook returns it.
+  collector_has_work = true;
+  if (is_tensor(content)) track(reinterpret_cast<Tensor*>(content));
   return true;
 }
 
