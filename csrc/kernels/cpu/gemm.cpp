@@ -19,7 +19,7 @@ namespace rl::cpu {
 namespace {
 
 constexpr int64_t kTileWork = 1 << 19;   // multiplications worth a thread's while
-constexpr double kMaxSmallTiled = 64e6;  // TUNE
+constexpr double kMaxSmallTiled = 64e6;  // multiplications in all, to be cut into small products
 constexpr int64_t kTileRows = 1 << 24;   // keeps every dimension within BLAS's int
 
 struct Shape {

@@ -1,5 +1,6 @@
 // The usual scheme: a and b are copied into panels in the order the inner kernel reads them; the
-// kernel keeps a block of c of up to 12 x 32 in registers while a panel of b stays in L1.
+// kernel keeps a block of c of up to 6 x 64 in registers. Wide and low blocks are faster than
+// square ones: they load the fewest operands, 10 for every 24 multiplications.
 #include "kernels/cpu/sgemm.h"
 
 #include <sys/mman.h>
@@ -24,49 +25,63 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kRows = 12, kCols = 32;  // the register block
-constexpr int64_t kDepth = 256;            // of a panel: kDepth x kCols floats fit L1
-constexpr int64_t kBlockRows = 22;         // register blocks down a task: its part of a fits L2
-constexpr int64_t kPanelFloats = 1 << 20;  // of b packed at a time: they stay in L3
+constexpr int64_t kRows = 6, kVectors = 4, kCols = 16 * kVectors;  // the register block
+constexpr int64_t kUnroll = 4;             // steps of depth that lie together in a panel of a
+constexpr int64_t kLine = 16;              // floats
+constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
+constexpr int64_t kDepth = 512;            // of a panel
+constexpr int64_t kPackBlocks = 16;        // panels of b packed together
+constexpr int64_t kBlockRows = 11;         // register blocks down a task: its part of a fits L2
+constexpr int64_t kPanelFloats = 1 << 21;  // of b packed at a time: they stay in L3
 constexpr int64_t kTasks = 8;              // at least, of a large product
 constexpr int64_t kTaskWork = 1 << 19;     // multiplications worth a thread's while
 constexpr size_t kKeepBytes = 16 << 20;    // of workspace between calls
 
-// c[Rows][16 * Vectors] = alpha * a @ b + beta * c over one panel. Meanwhile 16 * depth floats from
-// `soon` on are fetched into the cache.
+int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+int64_t padded(int64_t depth) { return blocks_of(depth, kUnroll) * kUnroll; }
+
+// c[Rows][16 * Vectors] = alpha * a @ b + beta * c over one panel, whose depth is a multiple of
+// kUnroll. Meanwhile 16 * depth floats from `soon` on are fetched into the cache.
 template <int Rows, int Vectors>
 __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, const float* b,
                                                float alpha, float beta, float* c, int64_t c_row,
-                                               uint32_t mask, const float* soon) {
-#pragma GCC unroll 1
-  for (int r = 0; r < Rows; ++r) {
-    __builtin_prefetch(c + r * c_row, 1);
-    __builtin_prefetch(c + r * c_row + 16 * Vectors - 1, 1);
-  }
+                                               uint64_t mask, const float* soon) {
   __m512 acc[Rows][Vectors];
-#pragma GCC unroll 12
+#pragma GCC unroll 6
   for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_setzero_ps();
   }
-  for (int64_t p = 0; p < depth; ++p, a += kRows, b += kCols, soon += 16) {
-    _mm_prefetch(reinterpret_cast<const char*>(soon), _MM_HINT_T1);
-    __m512 x[Vectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + 16 * v);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      __m512 factor = _mm512_set1_ps(a[r]);
-#pragma GCC unroll 2
-      for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_fmadd_ps(factor, x[v], acc[r][v]);
+  for (int64_t p = depth; p > 0; p -= kUnroll) {
+    if (p == kFetchAhead) {
+      const float* row = c;
+#pragma GCC unroll 1
+      for (int r = 0; r < Rows; ++r, row += c_row) {
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) __builtin_prefetch(row + 16 * v, 1);
+      }
     }
+#pragma GCC unroll 4
+    for (int64_t u = 0; u < kUnroll; ++u) {
+      _mm_prefetch(reinterpret_cast<const char*>(soon + 16 * u), _MM_HINT_T1);
+      __m512 x[Vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + u * kCols + 16 * v);
+#pragma GCC unroll 6
+      for (int r = 0; r < Rows; ++r) {
+        __m512 factor = _mm512_set1_ps(a[r * kUnroll + u]);
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_fmadd_ps(factor, x[v], acc[r][v]);
+      }
+    }
+    a += kRows * kUnroll, b += kCols * kUnroll, soon += 16 * kUnroll;
   }
   // Hides c from the loop above: its addresses would take registers there.
   asm("" : "+r"(c), "+r"(c_row));
   __m512 scale = _mm512_set1_ps(alpha), keep = _mm512_set1_ps(beta);
-#pragma GCC unroll 12
+#pragma GCC unroll 6
   for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) {
       float* out = c + r * c_row + 16 * v;
       __mmask16 lanes = __mmask16(mask >> (16 * v));
@@ -78,14 +93,17 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
 }
 
 using Kernel = void (*)(int64_t, const float*, const float*, float, float, float*, int64_t,
-                        uint32_t, const float*);
+                        uint64_t, const float*);
 
 template <int Vectors, size_t... I>
 constexpr std::array<Kernel, kRows> kernels(std::index_sequence<I...>) {
   return {kernel<int(I) + 1, Vectors>...};
 }
-constexpr std::array<Kernel, kRows> kNarrow = kernels<1>(std::make_index_sequence<kRows>());
-constexpr std::array<Kernel, kRows> kWide = kernels<2>(std::make_index_sequence<kRows>());
+template <size_t... I>
+constexpr std::array<std::array<Kernel, kRows>, kVectors> tables(std::index_sequence<I...>) {
+  return {kernels<int(I) + 1>(std::make_index_sequence<kRows>())...};
+}
+constexpr auto kKernels = tables(std::make_index_sequence<kVectors>());
 
 // Memory that stays with its thread between calls.
 class Workspace {
@@ -116,29 +134,6 @@ class Workspace {
 };
 thread_local Workspace a_space, b_space;
 
-// out[p][r] = in[r][p], kRows wide.
-void transpose_rows(const float* in, int64_t stride, int64_t rows, int64_t depth, float* out) {
-  const float* row[kRows];
-  for (int64_t r = 0; r < kRows; ++r) row[r] = in + std::min(r, rows - 1) * stride;
-  int64_t p = 0;
-  for (; p + 4 <= depth; p += 4) {
-#pragma GCC unroll 3
-    for (int64_t r = 0; r < kRows; r += 4) {
-      __m128 x0 = _mm_loadu_ps(row[r] + p), x1 = _mm_loadu_ps(row[r + 1] + p);
-      __m128 x2 = _mm_loadu_ps(row[r + 2] + p), x3 = _mm_loadu_ps(row[r + 3] + p);
-      _MM_TRANSPOSE4_PS(x0, x1, x2, x3);
-      float* to = out + p * kRows + r;
-      _mm_storeu_ps(to, x0);
-      _mm_storeu_ps(to + kRows, x1);
-      _mm_storeu_ps(to + 2 * kRows, x2);
-      _mm_storeu_ps(to + 3 * kRows, x3);
-    }
-  }
-  for (; p < depth; ++p) {
-    for (int64_t r = 0; r < kRows; ++r) out[p * kRows + r] = row[r][p];
-  }
-}
-
 struct View {
   const float* data;
   int64_t row, col;
@@ -157,59 +152,106 @@ struct Job {
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
 
-  // Blocks of fewer than kRows rows are packed as wide: the rows that lack repeat the last one.
+  // A panel of a: kUnroll values of each of kRows rows, then the next kUnroll ... Rows that lack
+  // are left as they are: no kernel reads them.
   void pack_a(int64_t block, int64_t p, int64_t depth, float* out) const {
-    int64_t first = row(block), rows = row(block + 1) - first;
+    constexpr int64_t kStep = kRows * kUnroll;
+    int64_t first = row(block), rows = row(block + 1) - first, whole = depth / kUnroll * kUnroll;
     const float* in = a.data + first * a.row + p * a.col;
-    if (a.row == 1 && rows == kRows) {
-      for (int64_t q = 0; q < depth; ++q) {
-        std::memcpy(out + q * kRows, in + q * a.col, kRows * 4);
+    if (a.col == 1) {
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* from = in + r * a.row;
+        float* to = out + r * kUnroll;
+        int64_t q = 0;
+        for (; q + kLine <= whole; q += kLine) {
+          __builtin_prefetch(from + kRows * a.row + q);  // for the next block
+          for (int64_t u = 0; u < kLine; u += kUnroll, to += kStep) {
+            _mm_storeu_ps(to, _mm_loadu_ps(from + q + u));
+          }
+        }
+        for (; q < whole; q += kUnroll, to += kStep) _mm_storeu_ps(to, _mm_loadu_ps(from + q));
       }
-    } else if (a.col == 1) {
-      transpose_rows(in, a.row, rows, depth, out);
+    } else if (a.row == 1 && rows == kRows) {
+      for (int64_t q = 0; q < whole; q += kUnroll) {
+        const float* from = in + q * a.col;
+        float* to = out + q * kRows;
+        auto pair = [&](int64_t u) {
+          return _mm_castpd_ps(_mm_load_sd(reinterpret_cast<const double*>(from + u * a.col + 4)));
+        };
+        __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col),
+                      _mm_loadu_ps(from + 2 * a.col), _mm_loadu_ps(from + 3 * a.col)};
+        _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+        for (int64_t r = 0; r < 4; ++r) _mm_storeu_ps(to + r * kUnroll, x[r]);
+        __m128 low = _mm_unpacklo_ps(pair(0), pair(1)), high = _mm_unpacklo_ps(pair(2), pair(3));
+        _mm_storeu_ps(to + 4 * kUnroll, _mm_movelh_ps(low, high));
+        _mm_storeu_ps(to + 5 * kUnroll, _mm_movehl_ps(high, low));
+      }
     } else {
-      move2d(4, reinterpret_cast<char*>(out), kRows * 4, 4, reinterpret_cast<const char*>(in),
-             a.col * 4, a.row * 4, depth, rows);
+      whole = 0;
+    }
+    for (int64_t q = whole; q < padded(depth); ++q) {
+      float* to = out + q / kUnroll * kStep + q % kUnroll;
+      for (int64_t r = 0; r < rows; ++r) {
+        to[r * kUnroll] = q < depth ? in[r * a.row + q * a.col] : 0.0f;
+      }
     }
   }
 
-  void pack_b(int64_t block) const {
-    int64_t first = block * kCols, cols = std::min(kCols, n - first);
-    for (int64_t p = 0; p < k; p += kDepth) {
-      int64_t depth = std::min(kDepth, k - p);
-      const float* in = b.data + p * b.row + first * b.col;
-      float* out = panels + p * b_blocks * kCols + first * depth;
-      if (cols == kCols && b.col == 1) {
-        for (int64_t q = 0; q < depth; ++q) {
-          std::memcpy(out + q * kCols, in + q * b.row, kCols * 4);
+  // Panels of b, [begin, end) of them, for the depth from p on: rows of kCols, padded with zeros.
+  void pack_b(int64_t p, int64_t begin, int64_t end) const {
+    int64_t depth = std::min(kDepth, k - p), steps = padded(depth);
+    const float* in = b.data + p * b.row;
+    if (b.col == 1) {
+      // Along the rows of b: memory is read in its order.
+      for (int64_t q = 0; q < depth; ++q) {
+        for (int64_t j = begin; j < end; ++j) {
+          const float* from = in + q * b.row + j * kCols;
+          float* to = panel(p, steps, j) + q * kCols;
+          if (j * kCols + kCols <= n) {
+            std::memcpy(to, from, kCols * 4);
+          } else {
+            std::memcpy(to, from, size_t(n - j * kCols) * 4);
+            std::memset(to + n - j * kCols, 0, size_t(j * kCols + kCols - n) * 4);
+          }
         }
-        continue;
       }
-      if (cols < kCols) std::memset(out, 0, size_t(depth * kCols * 4));
-      move2d(4, reinterpret_cast<char*>(out), kCols * 4, 4, reinterpret_cast<const char*>(in),
-             b.row * 4, b.col * 4, depth, cols);
     }
+    for (int64_t j = begin; j < end; ++j) {
+      int64_t cols = std::min(kCols, n - j * kCols);
+      float* out = panel(p, steps, j);
+      if (b.col != 1) {
+        if (cols < kCols) std::memset(out, 0, size_t(depth * kCols * 4));
+        move2d(4, reinterpret_cast<char*>(out), kCols * 4, 4,
+               reinterpret_cast<const char*>(in + j * kCols * b.col), b.row * 4, b.col * 4, depth,
+               cols);
+      }
+      std::memset(out + depth * kCols, 0, size_t((steps - depth) * kCols * 4));
+    }
+  }
+
+  float* panel(int64_t p, int64_t padded_depth, int64_t block) const {
+    return panels + (p * b_blocks + padded_depth * block) * kCols;
   }
 
   // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
   void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
     float* a_panels = a_space.reserve((i_end - i_begin) * kRows * kDepth);
     for (int64_t p = 0; p < k; p += kDepth) {
-      int64_t depth = std::min(kDepth, k - p);
+      int64_t depth = std::min(kDepth, k - p), steps = padded(depth);
       for (int64_t i = i_begin; i < i_end; ++i) {
-        pack_a(i, p, depth, a_panels + (i - i_begin) * kRows * depth);
+        pack_a(i, p, depth, a_panels + (i - i_begin) * kRows * steps);
       }
       float keep = p == 0 ? beta : 1.0f;
       for (int64_t j = j_begin; j < j_end; ++j) {
         int64_t col = j * kCols, cols = std::min(kCols, n - col);
-        const float* x = panels + p * b_blocks * kCols + col * depth;
-        const auto& table = cols > 16 ? kWide : kNarrow;
-        uint32_t mask = cols == 32 ? ~0u : (1u << cols) - 1;
+        const float* x = panel(p, steps, j);
+        const auto& table = kKernels[size_t(blocks_of(cols, 16) - 1)];
+        uint64_t mask = cols == 64 ? ~uint64_t(0) : (uint64_t(1) << cols) - 1;
         for (int64_t i = i_begin; i < i_end; ++i) {
           int64_t first = row(i), height = row(i + 1) - first;
-          // The next panel of b comes in two halves, beside the first two blocks.
-          const float* soon = x + kCols * depth + std::min<int64_t>(i - i_begin, 1) * 16 * depth;
-          table[size_t(height - 1)](depth, a_panels + (i - i_begin) * kRows * depth, x, alpha, keep,
+          // The next panel of b comes in quarters, beside the first blocks.
+          const float* soon = x + kCols * steps + std::min(i - i_begin, kVectors - 1) * 16 * steps;
+          table[size_t(height - 1)](steps, a_panels + (i - i_begin) * kRows * steps, x, alpha, keep,
                                     c + first * c_row + col, c_row, mask, soon);
         }
       }
@@ -217,19 +259,24 @@ struct Job {
   }
 
   void run() const {
-    parallel_for(b_blocks, std::max<int64_t>(1, (1 << 14) / (k * kCols)),
+    int64_t slabs = blocks_of(k, kDepth), width = std::min(b_blocks, kPackBlocks);
+    int64_t strips = blocks_of(b_blocks, width);
+    parallel_for(slabs * strips,
+                 std::max<int64_t>(1, (1 << 14) / (std::min(k, kDepth) * width * kCols)),
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t j = begin; j < end; ++j) pack_b(j);
+                   for (int64_t i = begin; i < end; ++i) {
+                     int64_t j = i % strips * width;
+                     pack_b(i / strips * kDepth, j, std::min(j + width, b_blocks));
+                   }
                  });
     // Tall tasks pack little of a twice; there should be enough of them for every core.
     int64_t down = std::min(kBlockRows, a_blocks), across = b_blocks;
-    auto pieces = [](int64_t blocks, int64_t size) { return (blocks + size - 1) / size; };
-    while (pieces(a_blocks, down) * pieces(b_blocks, across) < kTasks &&
+    while (blocks_of(a_blocks, down) * blocks_of(b_blocks, across) < kTasks &&
            down * kRows * across * kCols * k >= 2 * kTaskWork && (across > 1 || down > 4)) {
       int64_t& side = across * kCols >= down * kRows && across > 1 ? across : down;
       side = (side + 1) / 2;
     }
-    int64_t rows = pieces(a_blocks, down), columns = pieces(b_blocks, across);
+    int64_t rows = blocks_of(a_blocks, down), columns = blocks_of(b_blocks, across);
     parallel_chunks(rows * columns, [&](int64_t task) {
       int64_t i = task / columns, j = task % columns;
       compute(i * a_blocks / rows, (i + 1) * a_blocks / rows, j * b_blocks / columns,
@@ -251,7 +298,7 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t
   int64_t width = std::min(n, kPanelFloats / kDepth);
   int64_t depth = std::max<int64_t>(kPanelFloats / (width + kCols) / kDepth, 1) * kDepth;
   depth = std::min(k, depth);
-  float* panels = b_space.reserve((width + 2 * kCols) * depth);
+  float* panels = b_space.reserve((width + 2 * kCols) * padded(depth));
   for (int64_t j = 0; j < n; j += width) {
     for (int64_t p = 0; p < k; p += depth) {
       Job job{m,
@@ -264,9 +311,9 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t
               p == 0 ? beta : 1.0f,
               c + j,
               c_row,
-              (m + kRows - 1) / kRows,
+              blocks_of(m, kRows),
               0};
-      job.b_blocks = (job.n + kCols - 1) / kCols;
+      job.b_blocks = blocks_of(job.n, kCols);
       job.run();
     }
   }
