@@ -8,6 +8,8 @@ struct Modes {
   bool inference = false;
   bool anomaly = false;
   bool anomaly_check_nan = true;
+  bool intercepted = false;  // a mode of __torch_function__ is active
+  bool subclasses = true;    // subclasses of Tensor have a say
 
   bool records() const { return grad && !inference; }
 };

@@ -105,3 +105,13 @@ pi = 3.141592653589793
 inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
+
+_lazy_modules = ("overrides",)
+
+
+def __getattr__(name: str) -> object:
+    if name in _lazy_modules:
+        import importlib
+
+        return importlib.import_module(f"rushlight.{name}")
+    raise AttributeError(f"module 'rushlight' has no attribute '{name}'")

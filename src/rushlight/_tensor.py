@@ -326,6 +326,29 @@ def _in_place_view(name: str) -> Callable[..., Tensor]:
     return change
 
 
+def _as_class(value: Any, cls: type[Tensor]) -> Any:
+    if type(value) is Tensor:
+        return value.as_subclass(cls)
+    if isinstance(value, (list, tuple)):
+        items = [_as_class(item, cls) for item in value]
+        return type(value)(items)
+    return value
+
+
+def _torch_function(
+    cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Runs ``func`` as for plain tensors; tensors among its results become objects of ``cls``."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    before = _C._set_subclass_overrides(False)
+    try:
+        result = func(*args, **(kwargs or {}))
+    finally:
+        _C._set_subclass_overrides(before)
+    return result if cls is Tensor else _as_class(result, cls)
+
+
 def __reversed__(self: Tensor) -> Tensor:
     return self if self.dim() == 0 else self.flip(0)
 
@@ -341,6 +364,7 @@ _methods: dict[str, Any] = {
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
     _methods[_name + "_"] = _in_place_view(_name)
 _methods["type"] = type_
+_methods["__torch_function__"] = classmethod(_torch_function)
 _methods["layout"] = property(lambda self: strided)
 _methods["__array_priority__"] = 1000
 for _name, _dtype in (
