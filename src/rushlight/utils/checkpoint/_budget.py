@@ -1,0 +1,127 @@
+"""Chooses what a region keeps: the results that are dearest to compute again, within a budget."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from rushlight import _C
+from rushlight.utils.checkpoint._program import leaves
+from rushlight.utils.checkpoint._tape import Tape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rushlight.utils.checkpoint._program import Call, Result
+
+_FLOPS_PER_BYTE = 10.0  # work in the time in which memory delivers a byte
+_EXACT = 64  # candidates up to which the best choice is searched for
+
+
+@cache
+def _products() -> frozenset[str]:
+    """Names of the ops whose work grows faster than their operands."""
+    return frozenset(op["name"] for op in _C._registry() if op["family"] == "contraction")
+
+
+def _work(name: str, tensors: Sequence[Any], out: Sequence[Any]) -> float:
+    """An estimate of an op's time, in bytes moved."""
+    moved = float(sum(t.nbytes for t in (*tensors, *out)))
+    if name in _products() and len(tensors) > 1:
+        # For (m, k) by (k, n) the root of the three sizes' product is the m k n of the work.
+        sizes = sorted(t.numel() for t in tensors)[-2:]
+        moved += 2 * math.sqrt(math.prod(sizes) * out[0].numel()) / _FLOPS_PER_BYTE
+    return moved
+
+
+def choose(items: Sequence[tuple[int, float]], capacity: float) -> set[int]:
+    """Which of (bytes, value) to take for the most value within the capacity.
+
+    The best choice when there are few; otherwise by value per byte.
+    """
+    if len(items) > _EXACT:
+        taken, room = set(), capacity
+        for i in sorted(range(len(items)), key=lambda i: items[i][1] / items[i][0], reverse=True):
+            if items[i][0] <= room:
+                taken.add(i)
+                room -= items[i][0]
+        return taken
+    # Choices that no other beats in both bytes and value, by bytes.
+    front: list[tuple[int, float, tuple[int, ...]]] = [(0, 0.0, ())]
+    for i, (size, value) in enumerate(items):
+        with_it = [(b + size, v + value, (*c, i)) for b, v, c in front if b + size <= capacity]
+        best, front = -1.0, sorted(front + with_it, key=lambda t: (t[0], -t[1]))
+        front = [t for t in front if t[1] > best and (best := t[1]) is not None]
+    return set(front[-1][2])
+
+
+class Budget(Tape):
+    """Keeps at most a share of the bytes that the graph saves of a region's own tensors.
+
+    While the region runs, what is held stays within the share of the bytes so far and one tensor
+    more, so that a long region needs no more memory in its forward pass than afterwards. Among
+    equals the earlier one stays: as the budget grows, that spaces what is kept evenly, and
+    backward recomputes one short stretch after the other.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.total = self.held = self.largest = 0
+        self.work: dict[Call, float] = {}
+        self.groups: dict[Call, list[Result]] = {}  # held: all that the graph saved of a call
+        self.heap: list[tuple[float, int, Call]] = []  # by value per byte; may be outdated
+        self.dropped: set[Call] = set()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        calls = list(self.groups)
+        if self.held > self.share * self.total:
+            items = [(self.size(c), self.value(c)) for c in calls]
+            chosen = choose(items, self.share * self.total)
+            for i in set(range(len(calls))) - chosen:
+                self.drop(calls[i])
+        for group in self.groups.values():
+            for result in group:
+                result.keep(allow_mutation=False)
+        for store in (self.work, self.groups, self.heap, self.dropped):
+            store.clear()
+
+    def keeps(self, call: Call, args: Any, kwargs: dict[str, Any], out: Any) -> bool:
+        tensors = list(leaves((args, kwargs), _C.Tensor))
+        self.work[call] = _work(call.func.__name__, tensors, list(leaves(out, _C.Tensor)))
+        return False
+
+    def wanted(self, result: Result, tensor: Any) -> None:
+        call = result.call
+        if call not in self.work:  # an input of the region
+            return
+        result.hold(tensor)
+        self.total += result.tensor.nbytes
+        self.held += result.tensor.nbytes
+        self.groups.setdefault(call, []).append(result)
+        if call in self.dropped:
+            self.drop(call)
+            return
+        self.largest = max(self.largest, self.size(call))
+        heapq.heappush(self.heap, (self.value(call) / max(self.size(call), 1), -call.number, call))
+        while self.held > self.share * self.total + self.largest:
+            self.drop(heapq.heappop(self.heap)[2])
+
+    def drop(self, call: Call) -> None:
+        self.dropped.add(call)
+        for result in self.groups.pop(call, ()):
+            self.held -= result.tensor.nbytes
+            result.tensor = None
+
+    def size(self, call: Call) -> int:
+        return sum(result.tensor.nbytes for result in self.groups[call])
+
+    def value(self, call: Call) -> float:
+        """The work to run a call again, and those before it whose results nothing saves."""
+        calls = [call]
+        for each in calls:
+            calls += {r.call for r in each.inputs() if not r.slots}.difference(calls)
+        return sum(self.work.get(each, 0.0) for each in calls)
