@@ -419,7 +419,7 @@ def test_a_tensor_of_another_shape_names_both_lines(use_reentrant):
     text = location_text(caught.value)
     assert (
         "Recomputed values for the following tensors have different metadata than during the "
-        "forward pass.\ntensor at position 2:\nsaved metadata: {'shape': torch.Size([3])"
+        "forward pass.\ntensor at position 1:\nsaved metadata: {'shape': torch.Size([3])"
     ) in text
     forward, recomputed = text.split("Saved by the recomputation:")
     assert f"{__file__}:{line_of(first_run) + 1}: return x.exp() * torch.ones(3" in forward

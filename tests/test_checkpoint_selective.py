@@ -32,7 +32,8 @@ class Names(TorchFunctionMode):
         self.names = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.names.append(func.__name__)
+        if func.__name__ not in SAC_IGNORED_OPS:
+            self.names.append(func.__name__)
         return func(*args, **(kwargs or {}))
 
 

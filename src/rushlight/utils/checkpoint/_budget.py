@@ -99,6 +99,7 @@ class Budget(Tape):
         if call not in self.work:  # an input of the region
             return
         result.hold(tensor)
+        result.kept = True
         self.total += result.tensor.nbytes
         self.held += result.tensor.nbytes
         self.groups.setdefault(call, []).append(result)
@@ -114,7 +115,7 @@ class Budget(Tape):
         self.dropped.add(call)
         for result in self.groups.pop(call, ()):
             self.held -= result.tensor.nbytes
-            result.tensor = None
+            result.kept, result.tensor = False, None
 
     def size(self, call: Call) -> int:
         return sum(result.tensor.nbytes for result in self.groups[call])

@@ -88,10 +88,11 @@ class Inputs:
 
 
 class Ops(TorchFunctionMode):
-    """Numbers the ops of a region, and knows the arguments of the one that is running."""
+    """Counts the ops of a region since one saved something, and knows the one that is running."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.running: tuple[int, str, int] | None = None  # the count, its name and arguments'
         self.args: Any = ()
 
     def argument(self, tensor: Any) -> int:
@@ -101,12 +102,14 @@ class Ops(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if func.__name__ == "detach":  # saves nothing, and hooks call it
+            return func(*args)
         self.count += 1
-        self.args = args
+        self.running, self.args = (self.count, func.__name__, len(args)), args
         try:
             return func(*args, **(kwargs or {}))
         finally:
-            self.args = ()
+            self.running, self.args = None, ()
 
 
 class Region:
@@ -131,7 +134,7 @@ class Region:
         self.debug = debug
         self.slots: list[ref[Slot]] = []
         self.marks: list[Mark] = []
-        self.savers: list[tuple[int, int]] = []  # of each slot: the op's number, which argument
+        self.savers: list[tuple[Any, int]] = []  # by slot: which op, and which argument of it
         self.ops = Ops()
         self.complete = False
         self.tape: Tape | None = None
@@ -144,7 +147,8 @@ class Region:
         slot = Slot(self, len(self.slots))
         self.slots.append(ref(slot))
         self.marks.append(self.mark(tensor, info))
-        self.savers.append((self.ops.count, self.ops.argument(tensor)))
+        self.savers.append((self.ops.running, self.ops.argument(tensor)))
+        self.ops.count = 0
         if self.tape is not None:
             self.tape.note(slot, tensor)
         return slot
@@ -158,7 +162,9 @@ class Region:
             with self.ops if self.early_stop and self.tape is None else nullcontext():
                 result = self.function(*args, **kwargs)
         self.complete = True
-        if self.states is not None:
+        if self.tape is not None:
+            self.states = None  # its calls know their own
+        elif self.states is not None:
             self.states.forget_unused()
         return result
 
@@ -170,6 +176,7 @@ class Region:
         """Fills the slots that are alive."""
         replay = Replay(self)
         args, kwargs = self.inputs.get()
+        count = self.ops.count  # the function may differentiate, and ask before it has ended
         hooks = saved_tensors_hooks(replay.pack, itemgetter(0), with_info=True)
         try:
             with (
@@ -186,6 +193,8 @@ class Region:
             for slot in filter(None, (s() for s in self.slots)):
                 slot.value = None
             raise
+        finally:
+            self.ops.count = count
 
 
 class Stop(BaseException):
@@ -201,22 +210,23 @@ class Replay(Ops):
         self.marks: list[Mark] = []
         self.last = region.last_needed()
         self.error: Exception | None = None
-        # The last op need not run when all that it saved were its arguments.
-        self.last_op = region.savers[self.last][0]
-        self.last_saved = [(i, a) for i, (n, a) in enumerate(region.savers) if n == self.last_op]
+        self.last_op = op = region.savers[self.last][0]
+        self.last_saved = [(i, s[1]) for i, s in enumerate(region.savers) if s[0] is op]
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if self.count + 1 == self.last_op and len(self.marks) == self.last_saved[0][0]:
-            places = [argument for _, argument in self.last_saved]
-            if -1 not in places and max(places) < len(args):
+        """The last op need not run when all that it saved were its arguments."""
+        if (self.count + 1, func.__name__, len(args)) == self.last_op:
+            first, places = len(self.marks), [argument for _, argument in self.last_saved]
+            if first == self.last_saved[0][0] and -1 not in places:
                 for index, place in self.last_saved:
                     self.pack(args[place], self.region.marks[index])
         return super().__torch_function__(func, types, args, kwargs)
 
     def pack(self, tensor: Any, info: SavedTensorInfo | Mark) -> Any:
         region, index = self.region, len(self.marks)
+        self.count = 0
         self.marks.append(region.mark(tensor, info))
         value = tensor.detach()
         if index < len(region.slots):

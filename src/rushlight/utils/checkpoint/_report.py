@@ -54,7 +54,7 @@ def describe_saved(tensor: Any, info: SavedTensorInfo | Mark, with_checksum: boo
         tensor.shape,
         tensor.dtype,
         tensor.device,
-        tensor._version,
+        0 if tensor._is_view() else tensor._version,  # others may write beside a view
         _checksum(tensor) if with_checksum else None,
         info.node,
         info.argument,
