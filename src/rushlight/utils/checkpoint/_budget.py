@@ -90,8 +90,8 @@ class Budget(Tape):
             store.clear()
 
     def keeps(self, call: Call, args: Any, kwargs: dict[str, Any], out: Any) -> bool:
-        tensors = list(leaves((args, kwargs), _C.Tensor))
-        self.work[call] = _work(call.func.__name__, tensors, list(leaves(out, _C.Tensor)))
+        tensors = leaves((args, kwargs), _C.Tensor)
+        self.work[call] = _work(call.func.__name__, tensors, leaves(out, _C.Tensor))
         return False
 
     def wanted(self, result: Result, tensor: Any) -> None:
@@ -124,5 +124,5 @@ class Budget(Tape):
         """The work to run a call again, and those before it whose results nothing saves."""
         calls = [call]
         for each in calls:
-            calls += {r.call for r in each.inputs() if not r.slots}.difference(calls)
+            calls += {r.call for r in each.inputs if not r.slots}.difference(calls)
         return sum(self.work.get(each, 0.0) for each in calls)

@@ -17,7 +17,7 @@ from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.utils.checkpoint._report import overwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rushlight.utils.checkpoint._region import Slot
 
@@ -106,6 +106,7 @@ class Call:
         "arguments",
         "func",
         "hidden",
+        "inputs",
         "need_grad",
         "number",
         "results",
@@ -117,14 +118,12 @@ class Call:
         self.number = number
         self.func = func
         self.arguments = arguments
+        self.inputs: list[Result] = []  # among the arguments
         self.need_grad: list[bool] = []  # which tensors among the arguments require grad
         self.writes: list[bool] = []  # which of them the op changes
         self.states: list[tuple[Any, Any]] = []  # of the generators that the op draws from
         self.results: list[ref[Result] | None] = []  # None where it returned a view
         self.hidden: dict[int, ref[Result]] = {}  # by number among the tensors it saves
-
-    def inputs(self) -> list[Result]:
-        return [p.result for p in leaves(self.arguments, Place)]
 
     def run(self) -> None:
         """Computes the results."""
@@ -174,39 +173,46 @@ def compute(wanted: Result) -> None:
         result = open_ends.pop()
         if result.tensor is None and result.call not in calls:
             calls.add(result.call)
-            inputs = result.call.inputs()
-            open_ends += inputs
-            for used in inputs:
+            open_ends += result.call.inputs
+            for used in result.call.inputs:
                 uses[used] = uses.get(used, 0) + 1
     for call in sorted(calls, key=lambda c: c.number):
         call.run()
-        for used in call.inputs():
+        for used in call.inputs:
             uses[used] -= 1
             if not uses[used]:
                 used.drop_if_idle()
 
 
-def leaves(tree: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
+def leaves(tree: Any, kind: type | tuple[type, ...]) -> list[Any]:
     """The objects of that kind in nested tuples, lists, dicts and slices."""
+    found: list[Any] = []
+    _collect(tree, kind, found)
+    return found
+
+
+def _collect(tree: Any, kind: type | tuple[type, ...], found: list[Any]) -> None:
     if isinstance(tree, kind):
-        yield tree
+        found.append(tree)
     elif isinstance(tree, (tuple, list)):
         for item in tree:
-            yield from leaves(item, kind)
+            _collect(item, kind, found)
     elif isinstance(tree, dict):
-        yield from leaves(list(tree.values()), kind)
+        for item in tree.values():
+            _collect(item, kind, found)
     elif isinstance(tree, slice):
-        yield from leaves((tree.start, tree.stop, tree.step), kind)
+        _collect((tree.start, tree.stop, tree.step), kind, found)
 
 
 def transform(tree: Any, kind: type | tuple[type, ...], f: Callable[[Any], Any]) -> Any:
-    """The tree with f applied to the objects of that kind, in the order of `leaves`."""
+    """A copy of the tree with f applied to the objects of that kind, in the order of `leaves`."""
     if isinstance(tree, kind):
         return f(tree)
-    if isinstance(tree, slice):
-        return slice(*transform((tree.start, tree.stop, tree.step), kind, f))
-    if isinstance(tree, (tuple, list)) and any(True for _ in leaves(tree, kind)):
-        return type(tree)([transform(item, kind, f) for item in tree])
+    if isinstance(tree, (tuple, list)):
+        items = [transform(item, kind, f) for item in tree]
+        return items if isinstance(tree, list) else tuple(items)
     if isinstance(tree, dict):
         return {key: transform(item, kind, f) for key, item in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*transform((tree.start, tree.stop, tree.step), kind, f))
     return tree

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from rushlight import _C
+from rushlight.autograd.graph import _stack
 from rushlight.overrides import TorchFunctionMode
 from rushlight.utils.checkpoint._program import (
     Call,
@@ -47,6 +48,7 @@ class Tape(TorchFunctionMode):
         if entering.call is not None:
             region, tensors = entering.call
             region.tape = self
+            self.depth = hook_depth()
             call = self.new_call(region.inputs.tensors)
             for tensor in tensors:
                 self.add_result(call, tensor)
@@ -89,12 +91,13 @@ class Tape(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        tensors = list(leaves((args, kwargs), _C.Tensor))
+        tensors = leaves((args, kwargs), _C.Tensor)
         versions = [t._version for t in tensors]
         places = [self.place(t) for t in tensors]
         following = iter(places)
         arguments = transform((tuple(args), kwargs), _C.Tensor, lambda _: next(following))
         call = self.new_call(func, arguments)
+        call.inputs = [p.result for p in places if isinstance(p, Place)]
         call.need_grad = [t.requires_grad for t in tensors]
         generators = [_C.default_generator, *leaves((args, kwargs), _C.Generator)]
         states = [(g, g._raw_state()) for g in generators]
@@ -159,7 +162,9 @@ class Tape(TorchFunctionMode):
 
     def note(self, slot: Slot, tensor: Any) -> None:
         """A tensor is being saved, by the op that is running or by something else."""
-        if self.saved is not None:
+        if hook_depth() > self.depth:  # other hooks have made it of what was saved
+            slot.place = Pinned(tensor, tensor._version)
+        elif self.saved is not None:
             self.saved.append((slot, tensor, tensor._version))
         else:
             self.give(slot, self.place(tensor), tensor, tensor._version)
@@ -177,11 +182,17 @@ class Tape(TorchFunctionMode):
         place = slot.place
         if isinstance(place, Pinned):
             return place.get()
-        compute(place.result)
+        if place.result.tensor is None:
+            compute(place.result)
         value = place.get()
         slot.taken = True
         place.result.drop_if_idle()
         return value
+
+
+def hook_depth() -> int:
+    """How many pairs of saved_tensors_hooks are in force."""
+    return len(_stack())
 
 
 def _same_kind(a: Any, b: Any) -> bool:
