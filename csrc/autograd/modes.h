@@ -10,6 +10,7 @@ struct Modes {
   bool anomaly_check_nan = true;
   bool intercepted = false;  // a mode of __torch_function__ is active
   bool subclasses = true;    // subclasses of Tensor have a say
+  bool watched = false;      // node_creation_hook is active
 
   bool records() const { return grad && !inference; }
 };

@@ -85,6 +85,7 @@ from rushlight.random import (
 )
 from rushlight import _tensor as _tensor  # completes the Tensor type
 from rushlight._functions import *
+from rushlight._deterministic import *
 from rushlight import autograd as autograd
 from rushlight import linalg as linalg
 from rushlight import nn as nn
@@ -110,6 +111,10 @@ _lazy_modules = ("overrides",)
 
 
 def __getattr__(name: str) -> object:
+    if name == "explain":
+        from rushlight.autograd._explain import explain
+
+        return explain
     if name in _lazy_modules:
         import importlib
 

@@ -199,3 +199,18 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """A name from the time of Functions with state; kept so that ``isinstance`` checks work.
+
+    It cannot be applied, as in PyTorch: write a Function whose arguments are tensors.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Raises: see the class."""
+        raise RuntimeError(
+            f"{cls.__name__}: NestedIOFunction is a legacy class and cannot be applied; derive "
+            "from autograd.Function and pass tensors as separate arguments"
+        )
