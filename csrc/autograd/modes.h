@@ -1,6 +1,8 @@
 // Per-thread switches that operations consult.
 #pragma once
 
+#include <cstdint>
+
 namespace rl {
 
 struct Modes {
@@ -8,6 +10,7 @@ struct Modes {
   bool inference = false;
   bool anomaly = false;
   bool anomaly_check_nan = true;
+  uint64_t levels = ~uint64_t(0);  // the dual levels whose tangents are seen, a bit for each
 
   bool records() const { return grad && !inference; }
 };

@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "autograd/modes.h"
+#include "autograd/forward.h"
 #include "autograd/node.h"
 
 namespace rl {
@@ -73,6 +73,7 @@ void SavedTensor::save_output(Tensor* t) {
   if (pack(t, true)) return;
   tensor_ = alias(t).release();
   tensor_->output_nr = t->output_nr;
+  if (dual_levels) share_tangents(tensor_, t);
   kind_ = Kind::Output;
 }
 
@@ -108,6 +109,7 @@ Var SavedTensor::unpack(Node* owner) const {
   if (kind_ == Kind::Input || !modes.grad) return Var(tensor_);
   Var out = alias(tensor_);
   set_history(out.get(), owner, int(tensor_->output_nr));
+  if (dual_levels) share_tangents(out.get(), tensor_);
   return out;
 }
 
