@@ -26,7 +26,8 @@ def derivative(f):
 
     def df(x):
         with fwAD.dual_level():
-            return tangent(f(fwAD.make_dual(x, torch.ones_like(x))))
+            t = tangent(f(fwAD.make_dual(x, torch.ones_like(x))))
+            return torch.zeros_like(x) if t is None else t
 
     return df
 
@@ -48,8 +49,10 @@ def test_a_dual_is_a_view_with_a_tangent():
         d = fwAD.make_dual(x, v)
         primal, t = fwAD.unpack_dual(d)
         assert t is v
-        assert d is not x and d._is_same_storage(x) and primal._is_same_storage(x)
-        assert tangent(x) is None and tangent(primal) is None
+        assert d is not x
+        assert d._is_same_storage(x)
+        assert primal._is_same_storage(x)
+        assert [tangent(x), tangent(primal)] == [None, None]
         assert repr(fwAD.make_dual(x, v)).endswith("tangent=tensor([3., 4.], dtype=torch.float64))")
 
 
@@ -65,12 +68,12 @@ def test_leaving_a_level_takes_the_tangents_and_their_memory():
     assert [r() for r in freed] == [None, None]
     assert fwAD.unpack_dual(y) == (y, None)
     with fwAD.dual_level():
-        assert tangent(d) is None and tangent(y) is None and tangent(d * d) is None
+        assert [tangent(t) for t in (d, y, d * d)] == [None, None, None]
 
 
 def test_a_level_is_left_when_an_exception_passes():
     with pytest.raises(ZeroDivisionError), fwAD.dual_level():
-        1 / 0  # noqa: B018
+        raise ZeroDivisionError
     assert fwAD._current_level == -1
 
 
@@ -154,7 +157,7 @@ def test_the_gradient_of_a_tangent_has_no_tangent_of_the_same_level():
         slope = tangent(fwAD.make_dual(x, vector(3)).sin())
         (g,) = torch.autograd.grad(slope, x, create_graph=True)
         check(g, -3 * x.sin())
-        assert tangent(g) is None and tangent(slope) is None
+        assert [tangent(g), tangent(slope)] == [None, None]
 
 
 def test_modes():
@@ -164,7 +167,7 @@ def test_modes():
         with torch.no_grad():
             check(tangent(d * 3), [6])
         with torch.inference_mode():
-            assert tangent(d) is None and tangent(d * 3) is None
+            assert [tangent(d), tangent(d * 3)] == [None, None]
             assert tangent(fwAD.make_dual(x, v)) is None
         with fwAD._set_fwd_grad_enabled(False):
             assert not fwAD._is_fwd_grad_enabled()
@@ -216,7 +219,7 @@ def test_refusals():
             fwAD.make_dual(d, v)
         with pytest.raises(RuntimeError, match="itself has a forward gradient at the same level"):
             fwAD.make_dual(x, d)
-        with pytest.raises(NotImplementedError, match="sin_out .* it is an out= function"):
+        with pytest.raises(NotImplementedError, match=r"sin_out .* it is an out= function"):
             torch.sin(d, out=torch.empty(2, dtype=torch.float64))
         with pytest.raises(NotImplementedError, match="out= function"):
             torch.cat([x, d], out=torch.empty(4, dtype=torch.float64))
@@ -397,7 +400,7 @@ def test_writes_in_both_modes_at_once():
     def f(x):
         y = x * 1
         y[1:].mul_(x[:2])
-        y[0] = y[1] * x[2]
+        y[0] = y[1].clone() * x[2]
         return y.exp_()
 
     assert gradcheck(f, (x,), check_forward_ad=True)
@@ -496,7 +499,7 @@ def test_what_a_jvp_receives():
         d = fwAD.make_dual(x, vector(3, 4))
         y, mask, n = Product.apply(d, x, 2.0, torch.tensor(3))
         check(tangent(y), [3, 8])
-        assert tangent(mask) is None and tangent(n) is None
+        assert [tangent(mask), tangent(n)] == [None, None]
         check(seen[0][1], [0, 0])
         assert seen[0][2:] == (None, None)
         Product.apply(d, x, -1.0, torch.tensor(3))

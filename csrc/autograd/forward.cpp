@@ -82,9 +82,8 @@ Var as_pairs(const Var& t) {
 Ints memory_order(const Tensor* t) {
   Ints order(t->dim());
   for (int i = 0; i < order.size(); i++) order[i] = i;
-  std::stable_sort(order.data(), order.data() + order.size(), [&](int64_t a, int64_t b) {
-    return t->strides[int(a)] > t->strides[int(b)];
-  });
+  std::stable_sort(order.data(), order.data() + order.size(),
+                   [&](int64_t a, int64_t b) { return t->strides[int(a)] > t->strides[int(b)]; });
   return order;
 }
 
@@ -120,8 +119,7 @@ struct Part {
   }
   Var written(const Var& value) const {
     Var part = pairs_part ? ops::view_as_real(ops::contiguous(value)) : value;
-    Var whole =
-        ops::as_strided_scatter(rows, part, region.sizes, region.strides, region.offset);
+    Var whole = ops::as_strided_scatter(rows, part, region.sizes, region.strides, region.offset);
     if (pairs_whole) whole = ops::view_as_complex(whole);
     Ints back(order.size());
     for (int i = 0; i < order.size(); i++) back[int(order[i])] = i;
@@ -214,6 +212,20 @@ void replace_tangents(Tensor* t, const Var& now) {
 void share_tangents(Tensor* to, Tensor* from) { hold(to, &own(from)); }
 
 void separate_tangents(Tensor* t) { hold(t, new Tangents(alias(t))); }
+
+Tangents* hold_tangents(Tensor* t) {
+  if (!dual_levels || !is_differentiable(t->dtype)) return nullptr;
+  Tangents& tangents = own(t);
+  tangents.holders++;
+  return &tangents;
+}
+
+Var with_tangents(const Var& t, Tangents* tangents) {
+  Var other = alias(t.get());
+  follow(other.get(), t.get());
+  hold(other.get(), tangents);
+  return other;
+}
 
 Var stand_in(Tensor* t) {
   Var copy = lazy_clone(t);

@@ -51,6 +51,10 @@ void replace_tangents(Tensor* t, const Var& now);
 void share_tangents(Tensor* to, Tensor* from);
 // Gives t tangents of its own, none yet, whatever it is a view of.
 void separate_tangents(Tensor* t);
+// A reference to those of t, also those to come; null outside forward mode.
+Tangents* hold_tangents(Tensor* t);
+// Another tensor with the memory and the history of t, and these tangents.
+Var with_tangents(const Var& t, Tangents* tangents);
 // Another tensor with the memory, the history and the tangents of t.
 Var stand_in(Tensor* t);
 

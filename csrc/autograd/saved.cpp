@@ -44,7 +44,7 @@ bool SavedTensor::pack(Tensor* t, bool is_output) {
         "input to a pack hook.");
   }
   Py_INCREF(saved_hooks.unpack);
-  packed_ = new Packed{content, saved_hooks.unpack, t->output_nr, is_output};
+  packed_ = new Packed{content, saved_hooks.unpack, t->output_nr, is_output, hold_tangents(t)};
   kind_ = Kind::Packed;
   // What was packed may lead back to the node: the very tensor does when the hook returns it.
   collector_has_work = true;
@@ -98,9 +98,11 @@ Var SavedTensor::unpack(Node* owner) const {
                 got);
       }
       Var v = Var::steal(reinterpret_cast<Tensor*>(content));
+      if (packed_->tangents) v = with_tangents(v, packed_->tangents);
       if (!packed_->is_output) return v;
       Var out = alias(v.get());
       set_history(out.get(), owner, int(packed_->output_nr));
+      if (packed_->tangents) share_tangents(out.get(), v.get());
       return out;
     }
     default: break;
@@ -154,6 +156,7 @@ void SavedTensor::drop() {
   } else if (kind == Kind::Packed) {
     Py_DECREF(packed_->content);
     Py_DECREF(packed_->unpack);
+    release(packed_->tangents);
     delete packed_;
   }
 }

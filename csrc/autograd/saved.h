@@ -14,6 +14,7 @@ struct Packed {
   PyObject* unpack;
   uint32_t output_nr;
   bool is_output;
+  Tangents* tangents;  // held, in forward mode: hooks need not keep them
 };
 
 class SavedTensor {

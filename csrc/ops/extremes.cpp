@@ -76,9 +76,7 @@ bool is_nan(const Var& value) {
 }
 
 // The same for results that a NaN reaches together with the gradient.
-Var reached_all(const Var& x, const Var& out) {
-  return is_nan(out) ? math::isnan(x) : x == out;
-}
+Var reached_all(const Var& x, const Var& out) { return is_nan(out) ? math::isnan(x) : x == out; }
 Var share_all(const Var& g, const Var& x, const Var& out) {
   Var mask = reached_all(x, out);
   return math::where(mask, g / ops::sum(mask, {}, false), Var(0));

@@ -216,8 +216,8 @@ struct ElementLoss : General {
     }
   }
 
-  static void jvp(Push& p, const Var& input, const Var& target, const Var& third,
-                  const Var& weight, double parameter, int64_t reduction) {
+  static void jvp(Push& p, const Var& input, const Var& target, const Var& third, const Var& weight,
+                  double parameter, int64_t reduction) {
     const Pointwise& op = pointwise_info<Term>();
     const Var in[3] = {input, target, third};
     Var each = ops::zeros(all_sizes(input, target, third, weight), p.out().dtype());

@@ -291,9 +291,10 @@ struct Runner<Op, R (*)(A...)> {
       Op::jvp(p, each_tensor(args, [&](const Var& v) { return below(v, level); })...);
     } else if constexpr (requires { Op::bilinear; }) {
       for (size_t i = 0; i < tangents.size(); i++)
-        if (tangents[i]) p.add(on_tangents(args..., [&](size_t at, bool, const Var& v) {
-          return at == i ? tangents[i] : below(v, level);
-        }));
+        if (tangents[i])
+          p.add(on_tangents(args..., [&](size_t at, bool, const Var& v) {
+            return at == i ? tangents[i] : below(v, level);
+          }));
     } else {
       R moved = on_tangents(args..., [&](size_t at, bool saved, const Var& v) {
         return saved || !v ? v : tangents[at] ? tangents[at] : zeros_like(v);
@@ -529,8 +530,8 @@ OpInfo describe() {
   using Run = Runner<Op, decltype(&Op::forward)>;
   static_assert(Op::form != Form::General || Run::has_vjp, "a general op states a vjp");
   static_assert(Op::form != Form::General || Run::has_jvp, "a general op states a jvp");
-  static_assert(
-      Op::form != Form::Linear || Op::is_view || Run::has_vjp, "a linear op states a vjp");
+  static_assert(Op::form != Form::Linear || Op::is_view || Run::has_vjp,
+                "a linear op states a vjp");
   OpInfo info;
   info.signature = Signature(Op::signature);
   info.name = info.signature.name();

@@ -151,8 +151,8 @@ void finish_node(Node* node, Tensor* out) {
 
 // A narrower operand must not round a derivative of this type.
 Var widened(const Var& t, DType dtype) {
-  bool narrow = t && t->dtype != dtype && t->dtype != DType::Bool &&
-                category(t->dtype) <= category(dtype);
+  bool narrow =
+      t && t->dtype != dtype && t->dtype != DType::Bool && category(t->dtype) <= category(dtype);
   return narrow ? ops::to(t, dtype) : t;
 }
 

@@ -49,9 +49,9 @@ PyObject* unpack(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     check_level(level, "_unpack_dual");
     Var t(as_tensor(dual)), primal = primal_of(t, level), tangent = full_tangent_of(t, level);
-    return Py_BuildValue("(NN)", reinterpret_cast<PyObject*>(primal.release()),
-                         tangent ? reinterpret_cast<PyObject*>(tangent.release())
-                                 : new_reference(Py_None));
+    return Py_BuildValue(
+        "(NN)", reinterpret_cast<PyObject*>(primal.release()),
+        tangent ? reinterpret_cast<PyObject*>(tangent.release()) : new_reference(Py_None));
   });
 }
 

@@ -187,9 +187,9 @@ PyObject* tuple_below(PyObject* tensors, int level) {
   for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tensors); i++) {
     PyObject* o = PyTuple_GET_ITEM(tensors, i);
     PyTuple_SET_ITEM(tuple, i,
-                     is_tensor(o) ? reinterpret_cast<PyObject*>(
-                                        below(Var(as_tensor(o)), level).release())
-                                  : new_reference(o));
+                     is_tensor(o)
+                         ? reinterpret_cast<PyObject*>(below(Var(as_tensor(o)), level).release())
+                         : new_reference(o));
   }
   return tuple;
 }
@@ -485,8 +485,7 @@ class Application {
     Held jvp(PyObject_GetAttrString(ctx, "_run_jvp"));
     VisibleLevels lower((Levels(1) << level) - 1);
     Held returned(PyObject_CallObject(jvp.p, tangents.p));
-    Held moved(PyTuple_Check(returned.p) ? new_reference(returned.p)
-                                         : PyTuple_Pack(1, returned.p));
+    Held moved(PyTuple_Check(returned.p) ? new_reference(returned.p) : PyTuple_Pack(1, returned.p));
     Py_ssize_t n = PyTuple_GET_SIZE(results);
     if (PyTuple_GET_SIZE(moved.p) != n)
       fail("Function's jvp returned an invalid number of forward gradients (expected ", n,

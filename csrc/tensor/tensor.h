@@ -28,7 +28,7 @@ struct Extra {
   PyObject* hooks = nullptr;    // dict of a leaf's tensor hooks
   PyObject* post_accumulate_hooks = nullptr;
   Tangents* tangents = nullptr;  // of forward mode; null: those of the base
-  uint32_t view_version = 0;  // the version for which a view's grad_fn is right
+  uint32_t view_version = 0;     // the version for which a view's grad_fn is right
   Creation creation = Creation::Default;
   bool retains_grad = false;
   int8_t grad_dtype = -1;  // a DType, or -1: the tensor's own
