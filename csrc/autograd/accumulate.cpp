@@ -1,5 +1,6 @@
 // AccumulateGrad: the end of every path, where gradients are added to a leaf's .grad.
 #include "autograd/engine.h"
+#include "autograd/forward.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
 
@@ -95,17 +96,18 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
   Locked one_step;  // threads may add to the same leaf
   Extra& e = extra(variable);
   Var old = Var::steal(std::exchange(e.grad, nullptr));
+  bool dual = levels_of(grad.get()) | levels_of(old.get());
   if (!old) {
-    if (create_graph && requires_grad(grad.get())) {
-      GradMode on(true);
+    if (dual || (create_graph && requires_grad(grad.get()))) {
+      GradMode mode(create_graph);
       e.grad = ops::copied(Var(variable), grad).release();
     } else if (is_exclusive(grad.get()) && obeys_layout(grad.get(), variable)) {
       e.grad = grad.release();
     } else {
       e.grad = in_layout_of(variable, grad).release();
     }
-  } else if (create_graph) {
-    GradMode on(true);
+  } else if (create_graph || dual) {
+    GradMode mode(create_graph);
     e.grad = old.get();  // stays in place if the addition fails
     Py_INCREF(e.grad);
     Var sum = ops::add(old, grad);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "autograd/anomaly.h"
+#include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "ops/functions.h"
 
@@ -133,7 +134,7 @@ class Run {
     Var& sum = at(to.node).incoming(to.node, to.nr);
     if (!sum) {
       sum = std::move(grad);
-    } else if (!request_.create_graph && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
+    } else if (!differentiable_ && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
                sum->sizes == grad->sizes) {
       ops::accumulate_into(sum.get(), grad.get());
     } else {
@@ -202,7 +203,7 @@ class Run {
     for (uint32_t i = 0; i < outputs; i++) any |= bool(grads[i]);
 
     uint32_t edges = node->edge_count;
-    if (node->cls->deposit && any && !request_.create_graph && !node->hooks && !modes.anomaly) {
+    if (node->cls->deposit && any && !differentiable_ && !node->hooks && !modes.anomaly) {
       deposit(node, grads[0]);
       return;
     }
@@ -213,7 +214,7 @@ class Run {
       many.resize(edges);
       results = many.data();
     }
-    Pass pass{request_.create_graph, grads, results};
+    Pass pass{request_.create_graph, differentiable_, grads, results};
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
     if (any || is_function(node)) apply_node(node, pass);
     if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
@@ -284,6 +285,7 @@ class Run {
 
   Request& request_;
   uint32_t number_ = 0;
+  bool differentiable_ = request_.create_graph || dual_levels;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
   std::unordered_map<Node*, char> wanted_;
@@ -323,6 +325,7 @@ Var for_user(Var grad) {
   if (is_exclusive(grad.get()) || grad->requires_grad) return grad;
   Var copy = lazy_clone(grad.get());
   if (grad->grad_fn) set_history(copy.get(), grad->grad_fn, int(grad->output_nr));
+  if (dual_levels) replace_tangents(copy.get(), grad);
   return copy;
 }
 

@@ -41,6 +41,7 @@ struct NodeHooks {
 // One call of a node's formula.
 struct Pass {
   bool create_graph;
+  bool differentiable;             // rules of public ops, for a graph or for tangents
   Var* grads;                      // of the node's outputs; null where nothing flowed
   Var* results;                    // of the node's inputs, one per edge
   uint64_t wanted = ~uint64_t(0);  // bit per edge; edges past 63 share the last bit

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "autograd/cuts.h"
+#include "autograd/forward.h"
 #include "autograd/modes.h"
 #include "autograd/node.h"
 #include "autograd/writes.h"
@@ -80,17 +81,6 @@ void note_packed(PyObject* content) {
   if (is_tensor(content)) track(reinterpret_cast<Tensor*>(content));
 }
 
-// The same values with the same history, unmoved by writes to t.
-Var snapshot(Tensor* t) {
-  Var copy = lazy_clone(t);
-  if (!requires_grad(t) || !is_differentiable(t->dtype)) return copy;
-  Edge edge = gradient_edge(t);
-  if (!edge.node) return copy;
-  set_history(copy.get(), edge.node, int(edge.nr));
-  release_node(edge.node);
-  return copy;
-}
-
 // An empty tensor that knows whose gradient it takes.
 Var empty_stand_in(Tensor* t) {
   if (!requires_grad(t) || !is_differentiable(t->dtype)) return {};
@@ -126,8 +116,12 @@ void SavedTensor::pack(Tensor* t, bool is_output) {
   }
   note_packed(content.object());
   Var input = is_output ? Var() : empty_stand_in(t);
-  packed_ =
-      new Packed{as_object(content.release()), unpacks, input.release(), t->output_nr, is_output};
+  packed_ = new Packed{as_object(content.release()),
+                       unpacks,
+                       input.release(),
+                       t->output_nr,
+                       is_output,
+                       hold_tangents(t)};
   kind_ = Kind::Packed;
 }
 
@@ -145,9 +139,11 @@ void SavedTensor::register_hooks(Node* owner, PyObject* hook, PyObject* unpack) 
   PyObject* unpacks = PyTuple_Pack(1, unpack);
   if (!unpacks) throw PythonError{};
   uint32_t nr = tensor_->output_nr;
+  Tangents* tangents = hold_tangents(tensor_);
   drop();
   note_packed(content.object());
-  packed_ = new Packed{as_object(content.release()), unpacks, input.release(), nr, is_output};
+  packed_ =
+      new Packed{as_object(content.release()), unpacks, input.release(), nr, is_output, tangents};
   kind_ = Kind::Packed;
   track(owner);
 }
@@ -156,11 +152,12 @@ void SavedTensor::register_hooks(Node* owner, PyObject* hook, PyObject* unpack) 
 void SavedTensor::save_guarded(Tensor* t, bool is_output) {
   Var copy;
   {
-    GradMode off(false);
+    Plain plain;
     copy = ops::clone(alias(t));
   }
   Py_INCREF(t);
-  packed_ = new Packed{as_object(copy.release()), PyTuple_New(0), t, t->output_nr, is_output};
+  packed_ = new Packed{as_object(copy.release()), PyTuple_New(0), t, t->output_nr, is_output,
+                       hold_tangents(t)};
   kind_ = Kind::Packed;
   track(t);
 }
@@ -172,15 +169,17 @@ void SavedTensor::save_slowly(Tensor* t, bool is_output) {
     t->storage->saved = true;
     tensor_ = is_output ? alias(t).release() : Var(t).release();
     tensor_->output_nr = t->output_nr;
+    if (is_output && dual_levels) share_tangents(tensor_, t);
     kind_ = is_output ? Kind::Output : Kind::Input;
     return;
   }
   if (is_output) {
-    tensor_ = lazy_clone(t).release();
+    tensor_ = stand_in(t).release();
+    release_node(std::exchange(tensor_->grad_fn, nullptr));
     tensor_->output_nr = t->output_nr;
     kind_ = Kind::Output;
   } else {
-    tensor_ = snapshot(t).release();
+    tensor_ = stand_in(t).release();
     kind_ = Kind::Input;
   }
   version_ = tensor_->storage->version;
@@ -221,6 +220,7 @@ void SavedTensor::save_output(Tensor* t) {
   t->storage->saved = true;
   tensor_ = alias(t).release();
   tensor_->output_nr = t->output_nr;
+  if (dual_levels) share_tangents(tensor_, t);
   kind_ = Kind::Output;
 }
 
@@ -243,7 +243,7 @@ Var SavedTensor::unpack(Node* owner) const {
       }
       bool guarded = PyTuple_GET_SIZE(p.unpacks) == 0;
       if (guarded) {
-        GradMode off(false);
+        Plain plain;
         Var then = ops::contiguous(v), now = ops::contiguous(alias(p.input));
         size_t bytes = size_t(then->numel * itemsize(then->dtype));
         if (std::memcmp(then->data(), now->data(), bytes) != 0)
@@ -253,10 +253,12 @@ Var SavedTensor::unpack(Node* owner) const {
                "buffer or .data.\nFix: write to a copy, or move the write after backward().");
         if (!p.is_output) return input;
       }
+      if (p.tangents) v = with_tangents(v, p.tangents);
       if (!p.is_output && (!p.input || !modes.grad)) return v;
       Var out = alias(v.get());
       if (p.is_output) set_history(out.get(), owner, int(p.output_nr));
       else set_history(out.get(), p.input->grad_fn, int(p.input->output_nr));
+      if (p.tangents) share_tangents(out.get(), v.get());
       return out;
     }
     default: break;
@@ -265,6 +267,7 @@ Var SavedTensor::unpack(Node* owner) const {
   if (kind_ == Kind::Input || !modes.grad) return Var(tensor_);
   Var out = alias(tensor_);
   set_history(out.get(), owner, int(tensor_->output_nr));
+  if (dual_levels) share_tangents(out.get(), tensor_);
   return out;
 }
 
@@ -327,6 +330,7 @@ void SavedTensor::drop() {
     Py_DECREF(packed_->content);
     Py_DECREF(packed_->unpacks);
     Py_XDECREF(packed_->input);
+    release(packed_->tangents);
     delete packed_;
   }
 }

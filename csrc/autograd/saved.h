@@ -17,6 +17,7 @@ struct Packed {
   Tensor* input;
   uint32_t output_nr;
   bool is_output;
+  Tangents* tangents;  // held, in forward mode: hooks need not keep them
 };
 
 class SavedTensor {

@@ -35,6 +35,15 @@ Var times(const Var& x, double factor) {
   return factor == 1 ? x : x * ops::full({}, factor, x.dtype());
 }
 
+// The tangent of beta * input + alpha * product(a, b).
+template <class Product>
+void push_affine(Push& p, const Var& a, const Var& b, double beta, double alpha,
+                 const Product& product) {
+  if (p.t(0)) p.add(times(p.t(0), beta));
+  if (p.t(1)) p.add(times(product(p.t(1), b), alpha));
+  if (p.t(2)) p.add(times(product(a, p.t(2)), alpha));
+}
+
 struct Addmm : General {
   static constexpr auto signature =
       "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1)";
@@ -54,6 +63,10 @@ struct Addmm : General {
   static void vjp(Back& b, const In&, const In& mat1, const In& mat2, double beta, double alpha) {
     if (b.wants(0)) b[0] = times(b.g(), beta);
     matrix_vjp(b, 1, mat1, mat2, alpha);
+  }
+  static void jvp(Push& p, const Var&, const Var& mat1, const Var& mat2, double beta,
+                  double alpha) {
+    push_affine(p, mat1, mat2, beta, alpha, ops::mm);
   }
 };
 RL_OP(Addmm)
@@ -77,6 +90,10 @@ struct Baddbmm : General {
                   double alpha) {
     if (b.wants(0)) b[0] = times(b.g(), beta);
     batched_vjp(b, 1, batch1, batch2, alpha);
+  }
+  static void jvp(Push& p, const Var&, const Var& batch1, const Var& batch2, double beta,
+                  double alpha) {
+    push_affine(p, batch1, batch2, beta, alpha, ops::bmm);
   }
 };
 RL_OP(Baddbmm)
@@ -108,6 +125,11 @@ struct Addbmm : General {
     Ints batch{batch1.size(0), g.size(0), g.size(1)};
     if (b.wants(1)) b[1] = times(ops::bmm(ops::expand(g, batch), adjoint(*batch2)), alpha);
     if (b.wants(2)) b[2] = times(ops::bmm(adjoint(*batch1), ops::expand(g, batch)), alpha);
+  }
+  static void jvp(Push& p, const Var&, const Var& batch1, const Var& batch2, double beta,
+                  double alpha) {
+    push_affine(p, batch1, batch2, beta, alpha,
+                [](const Var& a, const Var& b) { return ops::sum(ops::bmm(a, b), {0}, false); });
   }
 };
 RL_OP(Addbmm)
@@ -141,6 +163,9 @@ struct Addmv : General {
     if (b.wants(1)) b[1] = ops::unsqueeze(g, 1) * math::conj(*vec);
     if (b.wants(2)) b[2] = ops::matmul(adjoint(*mat), g);
   }
+  static void jvp(Push& p, const Var&, const Var& mat, const Var& vec, double beta, double alpha) {
+    push_affine(p, mat, vec, beta, alpha, ops::matmul);
+  }
 };
 RL_OP(Addmv)
 
@@ -167,6 +192,11 @@ struct Addr : General {
     if (b.wants(1)) b[1] = ops::matmul(g, math::conj(ops::to(*vec2, g.dtype())));
     if (b.wants(2))
       b[2] = ops::matmul(ops::transpose(g, 0, 1), math::conj(ops::to(*vec1, g.dtype())));
+  }
+  static void jvp(Push& p, const Var&, const Var& vec1, const Var& vec2, double beta,
+                  double alpha) {
+    push_affine(p, vec1, vec2, beta, alpha,
+                [](const Var& a, const Var& b) { return ops::unsqueeze(a, 1) * b; });
   }
 };
 RL_OP(Addr)
@@ -241,6 +271,12 @@ struct LinearLayer : General {
       cpu::sum(g.dtype(), g.dtype(), rows->data(), gb->data(), 1, rows.size(0), rows.size(1));
       b[2] = gb;
     }
+  }
+
+  static void jvp(Push& p, const Var& input, const Var& weight, const Var&) {
+    if (p.t(0)) p.add(call<LinearLayer>(p.t(0), weight, Var()));
+    if (p.t(1)) p.add(call<LinearLayer>(input, p.t(1), Var()));
+    if (p.t(2)) p.add(p.t(2));
   }
 };
 

@@ -146,6 +146,11 @@ struct Polar : General {
     if (b.wants(0)) b[0] = re * c + im * s;
     if (b.wants(1)) b[1] = *abs * (im * c - re * s);
   }
+  static void jvp(Push& p, const Var& abs, const Var& angle) {
+    Var c = cos(angle), s = sin(angle);
+    if (p.t(0)) p.add(call<Complex>(p.t(0) * c, p.t(0) * s));
+    if (p.t(1)) p.add(call<Complex>(p.t(1) * abs * -s, p.t(1) * abs * c));
+  }
 };
 RL_OP(Polar)
 
@@ -170,9 +175,17 @@ struct AngleComplex : General {
   static constexpr bool method = false;
   static Var forward(const Var& input) { return atan2(ops::imag(input), ops::real(input)); }
   static void vjp(Back& b, const In& input) {
-    Var re = ops::real(*input), im = ops::imag(*input), square = re * re + im * im;
-    Var scaled = b.g() / where(square == Var(0), Var(1), square);
+    Var re = ops::real(*input), im = ops::imag(*input), scaled = b.g() / square(re, im);
     b[0] = call<Complex>(-im * scaled, re * scaled);
+  }
+  static void jvp(Push& p, const Var& input) {
+    Var re = ops::real(input), im = ops::imag(input);
+    p[0] = (re * ops::imag(p.t(0)) - im * ops::real(p.t(0))) / square(re, im);
+  }
+  // |x|^2, 1 at 0.
+  static Var square(const Var& re, const Var& im) {
+    Var sum = re * re + im * im;
+    return where(sum == Var(0), Var(1), sum);
   }
 };
 RL_OP(AngleComplex)
@@ -202,11 +215,13 @@ struct SgnComplex : General {
   static constexpr auto saves = "input out";
   static constexpr bool method = false;
   static Var forward(const Var& input) { return apply<SgnKernel>(input); }
-  // What is left of g without its part along x, over |x|.
-  static void vjp(Back& b, const In& input) {
-    Var s = b.out(), size = abs(*input), at_zero = size == Var(0);
-    Var across = b.g() - s * ops::real(ops::conj(s) * b.g());
-    b[0] = where(at_zero, Var(0), across) / where(at_zero, Var(1), size);
+  static void vjp(Back& b, const In& input) { b[0] = turn(b.g(), *input, b.out()); }
+  static void jvp(Push& p, const Var& input) { p[0] = turn(p.t(0), input, p.out()); }
+  // What is left of g without its part along x, over |x|: the derivative is its own adjoint.
+  static Var turn(const Var& g, const Var& x, const Var& s) {
+    Var size = abs(x), at_zero = size == Var(0);
+    Var across = g - s * ops::real(ops::conj(s) * g);
+    return where(at_zero, Var(0), across) / where(at_zero, Var(1), size);
   }
 };
 RL_OP(SgnComplex)
@@ -222,11 +237,7 @@ struct SgnAny : Composite {
     } else if (!inplace) {
       write_out(into, sign(input), "sgn");
     } else {
-      check_inplace(into, "sgn_");
-      Var result = sign(records(into) ? ops::clone(input) : input);
-      prepare_write(into, "sgn_");
-      ops::copy_data(into, result.get());
-      if (result->grad_fn) rebase_history(into, {result->grad_fn, result->output_nr});
+      replace_inplace(into, "sgn_", [](const Var& x) { return sign(x); });
     }
   }
 };

@@ -286,7 +286,7 @@ struct Dot : Bilinear {
 };
 RL_OP(Dot)
 
-struct Vdot : General {
+struct Vdot : Bilinear {
   static constexpr auto signature = "vdot(Tensor input, Tensor other)";
   static constexpr auto doc = "vdot(a, b): the sum of conj(a) * b over two vectors.";
   static constexpr auto family = "contraction";

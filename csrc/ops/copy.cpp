@@ -116,6 +116,7 @@ RL_OP(Fill)
     static constexpr auto grad_name = label;                                                   \
     static Var forward(const Var& input, const Var&) { return alias(input.get()); }            \
     static void vjp(Back& b, const In& input, const In& value) { Fill::vjp(b, input, value); } \
+    static void jvp(Push& p, const Var&, const Var&) { p[0] = p.t(1); }                        \
   };
 RL_FILLED(FilledNumber, "FillBackward2")
 RL_FILLED(FilledTensor, "FillBackward3")
@@ -126,11 +127,10 @@ template <class History>
 void fill_in_place(Tensor* self, const Var& value, const char* name) {
   check_inplace(self, name);
   Var history;
-  if (modes.records() && (requires_grad(self) || requires_grad(value.get())))
-    history = call<History>(Var(self), value);
+  if (is_tracked(self) || is_tracked(value.get())) history = call<History>(Var(self), value);
   prepare_write(self, name);
   Fill::fill_with(self, value);
-  if (history && history->grad_fn) rebase_history(self, {history->grad_fn, 0});
+  take_over(self, history);
 }
 
 void Fill::into(Tensor* self, bool, const Var&, const Var& value) {
@@ -285,16 +285,15 @@ void copy_(const Var& into, const Var& src) {
   check(can_expand(src.sizes(), into.sizes()), "copy_: The expanded size of the tensor ",
         into.sizes(), " must match the existing size ", src.sizes());
   Var history;
-  if (modes.records() && (requires_grad(into.get()) || requires_grad(src.get())))
-    history = call<Copied>(into, src);
+  if (is_tracked(into.get()) || is_tracked(src.get())) history = call<Copied>(into, src);
   Var from = src;
   if (overlaps_partly(src.get(), into.get())) {
-    GradMode off(false);
+    Plain plain;
     from = clone(src);
   }
   prepare_write(into.get(), "copy_");
   copy_data(into.get(), from.get());
-  if (history && history->grad_fn) rebase_history(into.get(), {history->grad_fn, 0});
+  take_over(into.get(), history);
 }
 
 void copy_data(Tensor* into, const Tensor* src) {

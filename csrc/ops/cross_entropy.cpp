@@ -50,7 +50,7 @@ void check_target(const Var& input, const Var& target, const Var& weight) {
   check(!weight || weight.dtype() == input.dtype(), "expected scalar type ",
         info(input.dtype()).tensor_name, " but found ",
         weight ? info(weight.dtype()).tensor_name : "", " (the weight of the classes)");
-  check(!weight || !modes.records() || !requires_grad(weight.get()),
+  check(!weight || !is_tracked(weight.get()),
         "The function 'nll_loss_forward' is not differentiable with respect to argument 'weight'. "
         "This input cannot have requires_grad True.");
 }
@@ -109,6 +109,11 @@ Var each_gradient(const Var& g, Reduce reduce, double scale, const Ints& sizes) 
 // The same to be multiplied with the scores, recorded.
 Var score_gradient(const Var& g, Reduce reduce, double scale, int dim) {
   return reduce == Reduce::None ? ops::unsqueeze(g, dim) : g * Var(scale);
+}
+
+// The tangent of the loss from what each score contributes to it.
+Var push_scores(const Var& each, Reduce reduce, int dim, double scale) {
+  return reduce == Reduce::None ? ops::sum(each, {dim}, false) : ops::sum_all(each) * Var(scale);
 }
 
 // What each log probability counts in the loss.
@@ -180,6 +185,17 @@ struct CrossEntropyOf : General {
                                 shape.classes, shape.inner);
     b[0] = gx;
   }
+
+  // The other outputs never leave the op.
+  static void jvp(Push& p, const Var& input, const Var& target, const Var& weight,
+                  int64_t reduction, int64_t ignore_index, double smoothing) {
+    Reduce reduce = Reduce(reduction);
+    ClassShape shape(input.sizes());
+    Var counts = weights_of(input.sizes(), input.dtype(), target, weight, ignore_index, smoothing);
+    Var slope = ops::softmax(input, shape.dim) * ops::sum(counts, {shape.dim}, true) - counts;
+    p[0] = push_scores(p.t(0) * slope, reduce, shape.dim,
+                       gradient_scale(reduce, p.out(2), target, ignore_index));
+  }
 };
 
 template <bool Spatial>
@@ -224,6 +240,15 @@ struct NllLossOf : General {
                            data_of(w), ignore_index, gx->data(), shape.rows, shape.classes,
                            shape.inner);
     b[0] = gx;
+  }
+
+  static void jvp(Push& p, const Var& input, const Var& target, const Var& weight,
+                  int64_t reduction, int64_t ignore_index) {
+    Reduce reduce = Reduce(reduction);
+    ClassShape shape(input.sizes());
+    Var counts = weights_of(input.sizes(), input.dtype(), target, weight, ignore_index, 0);
+    p[0] = push_scores(ops::neg(p.t(0) * counts), reduce, shape.dim,
+                       gradient_scale(reduce, p.out(1), target, ignore_index));
   }
 };
 

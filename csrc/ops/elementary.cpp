@@ -347,7 +347,9 @@ struct Heaviside : General {
           name(input.dtype()), " and ", name(values.dtype()));
     return apply<HeavisideKernel>(input, values);
   }
-  static void vjp(Back&, const In&, const In&) {
+  static void vjp(Back&, const In&, const In&) { refuse_derivative(); }
+  static void jvp(Push&, const Var&, const Var&) { refuse_derivative(); }
+  [[noreturn]] static void refuse_derivative() {
     fail_as(PyExc_RuntimeError,
             "derivative for heaviside is not implemented: it is 0 wherever it "
             "exists. detach() the input if that is what you want");

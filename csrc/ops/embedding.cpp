@@ -136,7 +136,10 @@ void EmbeddingBackward::vjp(Back& b, const In&, const In& ids, int64_t rows, int
 
 // Scales the rows that are about to be used to a norm of at most max_norm, in place.
 void renormalize(const Var& weight, const Var& ids, double max_norm, double norm_type) {
-  GradMode off(false);
+  check(!levels_of(weight.get()),
+        "embedding: max_norm writes to the weight, which has a tangent; forward AD does not "
+        "follow that");
+  Plain plain;
   Var dense = dense_ids(ids);
   check_ids(dense, weight.size(0));
   check(is_floating(weight.dtype()), "embedding: max_norm needs a floating weight, got ",

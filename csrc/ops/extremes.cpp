@@ -51,11 +51,22 @@ Var reduce_extreme(const Var& input, const Dims& dim, bool keepdim, Fold kernel,
   return y;
 }
 
+// Which elements equal the result.
+Var reached(const Var& x, const Var& out, const Dims& dim, bool keepdim) {
+  return x == restore_dims(out, x.sizes(), dim, keepdim);
+}
+
 // The gradient of amax and amin: shared evenly by the elements that equal the result.
 Var share(const Var& g, const Var& x, const Var& out, const Dims& dim, bool keepdim) {
-  Var mask = x == restore_dims(out, x.sizes(), dim, keepdim);
+  Var mask = reached(x, out, dim, keepdim);
   Var count = ops::sum(mask, dim.value_or(Ints()), true);
   return restore_dims(g, x.sizes(), dim, keepdim) * mask / count;
+}
+
+// The tangent of amax and amin: the mean over those elements.
+Var mean_where(const Var& mask, const Var& t, const Dims& dim, bool keepdim) {
+  Ints dims = dim.value_or(Ints());
+  return ops::sum(math::where(mask, t, Var(0)), dims, keepdim) / ops::sum(mask, dims, keepdim);
 }
 
 bool is_nan(const Var& value) {
@@ -65,8 +76,9 @@ bool is_nan(const Var& value) {
 }
 
 // The same for results that a NaN reaches together with the gradient.
+Var reached_all(const Var& x, const Var& out) { return is_nan(out) ? math::isnan(x) : x == out; }
 Var share_all(const Var& g, const Var& x, const Var& out) {
-  Var mask = is_nan(out) ? math::isnan(x) : x == out;
+  Var mask = reached_all(x, out);
   return math::where(mask, g / ops::sum(mask, {}, false), Var(0));
 }
 
@@ -79,6 +91,9 @@ struct ExtremeOverDims : General {
   }
   static void vjp(Back& b, const In& input, Dims dim, bool keepdim) {
     b[0] = share(b.g(), *input, b.out(), dim, keepdim);
+  }
+  static void jvp(Push& p, const Var& input, Dims dim, bool keepdim) {
+    p[0] = mean_where(reached(input, p.out(), dim, keepdim), p.t(0), dim, keepdim);
   }
 };
 
@@ -123,6 +138,10 @@ struct Aminmax : General {
       b[0] = b[0] ? b[0] + part : part;
     }
   }
+  static void jvp(Push& p, const Var& input, std::optional<int64_t> dim, bool keepdim) {
+    for (int i = 0; i < 2; i++)
+      p[i] = mean_where(reached(input, p.out(i), dims(dim), keepdim), p.t(0), dims(dim), keepdim);
+  }
 };
 RL_OP(Aminmax)
 
@@ -134,6 +153,9 @@ struct ExtremeOfAll : General {
     return reduce_extreme(input, std::nullopt, false, Op::kernel, Op::word);
   }
   static void vjp(Back& b, const In& input) { b[0] = share_all(b.g(), *input, b.out()); }
+  static void jvp(Push& p, const Var& input) {
+    p[0] = mean_where(reached_all(input, p.out()), p.t(0), std::nullopt, false);
+  }
 };
 
 struct MaxAll : ExtremeOfAll<MaxAll> {
@@ -202,6 +224,9 @@ struct Picked : General {
   static void vjp(Back& b, const In& input, int64_t dim, bool keepdim) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, keepdim);
   }
+  static void jvp(Push& p, const Var&, int64_t dim, bool keepdim) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, keepdim);
+  }
 };
 
 struct MaxDim : Picked<MaxDim> {
@@ -253,6 +278,9 @@ struct MedianAll : General {
     return y;
   }
   static void vjp(Back& b, const In& input) { b[0] = share_all(b.g(), *input, b.out()); }
+  static void jvp(Push& p, const Var& input) {
+    p[0] = mean_where(reached_all(input, p.out()), p.t(0), std::nullopt, false);
+  }
 };
 RL_OP(MedianAll)
 
@@ -291,6 +319,9 @@ struct KthValue : General {
   }
   static void vjp(Back& b, const In& input, int64_t, int64_t dim, bool keepdim) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, keepdim);
+  }
+  static void jvp(Push& p, const Var&, int64_t, int64_t dim, bool keepdim) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, keepdim);
   }
 };
 RL_OP(KthValue)
@@ -347,6 +378,13 @@ Var put_back(const Var& g, const Var& index, const Ints& sizes, int64_t dim, boo
   Var zeros = ops::zeros(sizes, g.dtype());
   if (keepdim) return ops::scatter_add(zeros, d, index, g);
   return ops::scatter_add(zeros, d, ops::unsqueeze(index, d), ops::unsqueeze(g, d));
+}
+
+Var pick_out(const Var& x, const Var& index, int64_t dim, bool keepdim) {
+  if (x.dim() == 0) return x;
+  int64_t d = wrap_dim(dim, x.dim());
+  if (keepdim) return ops::gather(x, d, index);
+  return ops::select(ops::gather(x, d, ops::unsqueeze(index, d)), d, 0);
 }
 
 }  // namespace rl

@@ -204,10 +204,7 @@ struct ElementLoss : General {
     const Var in[3] = {*input, *target, *third};
     Var g = b.g();
     if (Reduce(reduction) == Reduce::Mean) {
-      Ints all = broadcast(input.sizes(), target.sizes());
-      if (third) all = broadcast(all, third.sizes());
-      if (weight) all = broadcast(all, weight.sizes());
-      int64_t count = element_count(all);
+      int64_t count = element_count(all_sizes(input, target, third, weight));
       g = g * Var(count ? 1 / double(count) : 0);
     }
     if (weight && b.wants(3)) b[3] = g * run_pointwise(op, in, &parameter);
@@ -217,6 +214,28 @@ struct ElementLoss : General {
       if (b.create_graph()) b[i] = g * op.partial[i].tensor(in, &parameter, {});
       else b[i] = fused_gradient(op, i, g, in, &parameter);
     }
+  }
+
+  static void jvp(Push& p, const Var& input, const Var& target, const Var& third, const Var& weight,
+                  double parameter, int64_t reduction) {
+    const Pointwise& op = pointwise_info<Term>();
+    const Var in[3] = {input, target, third};
+    Var each = ops::zeros(all_sizes(input, target, third, weight), p.out().dtype());
+    for (int i = 0; i < op.inputs; i++) {
+      if (!p.t(i)) continue;
+      Var term = p.t(i) * op.partial[i].tensor(in, &parameter, {});
+      each = each + (weight ? term * weight : term);
+    }
+    if (p.t(3)) each = each + p.t(3) * run_pointwise(op, in, &parameter);
+    p[0] = reduced(each, Reduce(reduction));
+  }
+
+  template <class T>
+  static Ints all_sizes(const T& input, const T& target, const T& third, const T& weight) {
+    Ints all = broadcast(input.sizes(), target.sizes());
+    if (third) all = broadcast(all, third.sizes());
+    if (weight) all = broadcast(all, weight.sizes());
+    return all;
   }
 };
 

@@ -39,11 +39,12 @@ Var product(const Var& input, const Dims& dim, bool keepdim, const std::optional
   return ops::to(y, result);
 }
 
-// Without zeros every factor divides the product; with some, the others are multiplied anew.
-Var product_gradient(const Var& g, const Var& x, const Var& out, int64_t dim) {
-  if (x.dim() == 0 || x.size(int(dim)) <= 1) return ops::expand(g, x.sizes());
-  if (!has_zero(x)) return g * ops::conj(out / x);
-  return g * ops::conj(exclusive_products(x, dim, false) * exclusive_products(x, dim, true));
+// The product of the other factors, for each. Without zeros every factor divides the product;
+// with some, the others are multiplied anew.
+Var other_factors(const Var& x, const Var& out, int64_t dim) {
+  if (x.dim() == 0 || x.size(int(dim)) <= 1) return ops::full(x.sizes(), 1, x.dtype());
+  if (!has_zero(x)) return out / x;
+  return exclusive_products(x, dim, false) * exclusive_products(x, dim, true);
 }
 
 struct ProdAll : General {
@@ -55,9 +56,14 @@ struct ProdAll : General {
     return product(input, std::nullopt, false, dtype);
   }
   static void vjp(Back& b, const In& input, std::optional<DType>) {
-    Var x = ops::to(*input, b.g().dtype());
-    Var flat = ops::reshape(x, {x.numel()});
-    b[0] = ops::reshape(product_gradient(b.g(), flat, b.out(), 0), x.sizes());
+    b[0] = b.g() * ops::conj(others(*input, b.out()));
+  }
+  static void jvp(Push& p, const Var& input, std::optional<DType>) {
+    p[0] = ops::sum_all(p.t(0) * others(input, p.out()));
+  }
+  static Var others(const Var& input, const Var& out) {
+    Var flat = ops::reshape(ops::to(input, out.dtype()), {input.numel()});
+    return ops::reshape(other_factors(flat, out, 0), input.sizes());
   }
 };
 RL_OP(ProdAll)
@@ -73,11 +79,16 @@ struct Prod : General {
     return product(input, Ints{dim}, keepdim, dtype);
   }
   static void vjp(Back& b, const In& input, int64_t dim, bool keepdim, std::optional<DType>) {
-    Ints dims{dim};
-    Var x = ops::to(*input, b.g().dtype());
-    b[0] =
-        product_gradient(restore_dims(b.g(), x.sizes(), dims, keepdim), x,
-                         restore_dims(b.out(), x.sizes(), dims, keepdim), wrap_dim(dim, x.dim()));
+    Var each = restore_dims(b.g(), input.sizes(), Ints{dim}, keepdim);
+    b[0] = each * ops::conj(others(*input, b.out(), dim, keepdim));
+  }
+  static void jvp(Push& p, const Var& input, int64_t dim, bool keepdim, std::optional<DType>) {
+    p[0] = ops::sum(p.t(0) * others(input, p.out(), dim, keepdim), {dim}, keepdim);
+  }
+  static Var others(const Var& input, const Var& out, int64_t dim, bool keepdim) {
+    Var x = ops::to(input, out.dtype());
+    return other_factors(x, restore_dims(out, x.sizes(), Ints{dim}, keepdim),
+                         wrap_dim(dim, x.dim()));
   }
 };
 RL_OP(Prod)
@@ -111,18 +122,29 @@ std::array<Var, 2> moments(const Var& input, const Dims& dim, Correction correct
 
 Var square_root(const Var& var) { return math::sqrt(var); }
 
-// 2 (x - mean) / (n - correction); g has the reduced dimensions.
-Var var_gradient(const Var& g, const Var& x, const Dims& dim, Correction correction) {
+// 2 (x - mean) / (n - correction): the derivative by each element.
+Var var_slope(const Var& x, const Dims& dim, Correction correction) {
   double divisor = double(reduced_count(x.sizes(), dim)) - correction.value_or(1);
   Var mean = ops::mean(x, dim.value_or(Ints()), true);
-  if (divisor <= 0) return g * math::where(x == mean, Var(std::nan("")), Var(HUGE_VAL));
-  return g * Var(2 / divisor) * (x - mean);
+  if (divisor <= 0) {
+    auto number = [&](double value) { return ops::full({}, value, x.dtype()); };
+    return math::where(x == mean, number(std::nan("")), number(HUGE_VAL));
+  }
+  return Var(2 / divisor) * (x - mean);
 }
 
 // Through the root; a deviation of 0 has the gradient 0.
 Var std_gradient(const Var& g, const Var& std) {
   Var flat = std == Var(0);
   return math::where(flat, Var(0), g / (Var(2) * math::where(flat, Var(1), std)));
+}
+
+// The tangent of the variance, or of its root `out`.
+Var push_spread(const Var& t, const Var& x, const Dims& dim, Correction correction, bool keepdim,
+                bool root, const Var& out) {
+  Var each = ops::real(ops::conj(var_slope(x, dim, correction)) * t);
+  Var var = ops::sum(each, dim.value_or(Ints()), keepdim);
+  return root ? std_gradient(var, out) : var;
 }
 
 template <class Op>
@@ -135,7 +157,10 @@ struct Spread : General {
   static void vjp(Back& b, const In& input, Dims dim, Correction correction, bool keepdim) {
     Var g = Op::root ? std_gradient(b.g(), b.out()) : b.g();
     g = restore_dims(g, input.sizes(), dim, keepdim);
-    b[0] = var_gradient(g, *input, dim, correction);
+    b[0] = g * var_slope(*input, dim, correction);
+  }
+  static void jvp(Push& p, const Var& input, Dims dim, Correction correction, bool keepdim) {
+    p[0] = push_spread(p.t(0), input, dim, correction, keepdim, Op::root, p.out());
   }
 };
 
@@ -153,13 +178,17 @@ struct SpreadAndMean : General {
     const Ints& sizes = input.sizes();
     if (b.g(0)) {
       Var g = Op::root ? std_gradient(b.g(0), b.out()) : b.g(0);
-      b[0] = var_gradient(restore_dims(g, sizes, dim, keepdim), *input, dim, correction);
+      b[0] = restore_dims(g, sizes, dim, keepdim) * var_slope(*input, dim, correction);
     }
     if (b.g(1)) {
       Var each = b.g(1) * Var(1.0 / double(reduced_count(sizes, dim)));
       each = ops::expand(restore_dims(each, sizes, dim, keepdim), sizes);
       b[0] = b[0] ? b[0] + each : each;
     }
+  }
+  static void jvp(Push& p, const Var& input, Dims dim, Correction correction, bool keepdim) {
+    p[0] = push_spread(p.t(0), input, dim, correction, keepdim, Op::root, p.out());
+    p[1] = ops::mean(p.t(0), dim.value_or(Ints()), keepdim);
   }
 };
 
@@ -227,6 +256,10 @@ struct NanSum : General {
     Var g = restore_dims(b.g(), input.sizes(), dim, keepdim);
     b[0] = math::where(math::isnan(*input), Var(0), g);
   }
+  static void jvp(Push& p, const Var& input, Dims dim, bool keepdim, std::optional<DType> dtype) {
+    Var present = math::where(math::isnan(input), Var(0), p.t(0));
+    p[0] = ops::sum(ops::to(present, dtype.value_or(input.dtype())), dim.value_or(Ints()), keepdim);
+  }
 };
 RL_OP(NanSum)
 
@@ -276,6 +309,10 @@ struct LogSumExp : General {
   static void vjp(Back& b, const In& input, const Ints& dim, bool keepdim) {
     Var x = *input, out = restore_dims(b.out(), x.sizes(), dim, keepdim);
     b[0] = restore_dims(b.g(), x.sizes(), dim, keepdim) * ops::conj(math::exp(x - out));
+  }
+  static void jvp(Push& p, const Var& input, const Ints& dim, bool keepdim) {
+    Var out = restore_dims(p.out(), input.sizes(), dim, keepdim);
+    p[0] = ops::sum(p.t(0) * math::exp(input - out), dim, keepdim);
   }
 };
 RL_OP(LogSumExp)

@@ -159,6 +159,24 @@ struct NativeLayerNorm : General {
     if (b.g(2)) gx = gx - b.g(2) * rstd * rstd * normal * Var(share);
     b[0] = gx;
   }
+
+  static void jvp(Push& p, const Var& input, const Ints& shape, const Var& weight, const Var&,
+                  double eps) {
+    Rows rows(input.sizes(), shape.size());
+    Var x = ops::to(input, wide(input.dtype())), centered = x - mean_of(x, rows);
+    Var rstd = Var(1) / math::sqrt(mean_of(centered * centered, rows) + Var(eps));
+    Var normal = centered * rstd;
+    if (p.t(0)) {
+      Var t = ops::to(p.t(0), x.dtype()), mean = mean_of(t, rows);
+      Var along = mean_of(normal * (t - mean), rows);
+      Var y = rstd * (t - mean - normal * along);
+      p.add(weight ? y * weight : y);
+      p[1] = mean;
+      p[2] = -(rstd * rstd * along);
+    }
+    if (p.t(1)) p.add(normal * p.t(1));
+    if (p.t(2)) p.add(p.t(2));
+  }
 };
 RL_OP(NativeLayerNorm)
 
@@ -267,6 +285,22 @@ struct FusedRmsNorm : General {
     Var gx = rstd * (each - normal * mean_of(each * normal, rows));
     if (b.g(1)) gx = gx - b.g(1) * rstd * rstd * normal * Var(1.0 / double(rows.n));
     b[0] = gx;
+  }
+
+  static void jvp(Push& p, const Var& input, const Ints& shape, const Var& weight,
+                  std::optional<double> eps) {
+    Rows rows(input.sizes(), shape.size());
+    DType work = wide(weight ? promote(input.dtype(), weight.dtype()) : input.dtype());
+    Var x = ops::to(input, work);
+    Var rstd = Var(1) / math::sqrt(mean_of(x * x, rows) + Var(epsilon(input.dtype(), eps)));
+    Var normal = x * rstd;
+    if (p.t(0)) {
+      Var t = ops::to(p.t(0), work), along = mean_of(normal * t, rows);
+      Var y = rstd * (t - normal * along);
+      p.add(weight ? y * weight : y);
+      p[1] = -(rstd * rstd * along);
+    }
+    if (p.t(1)) p.add(normal * p.t(1));
   }
 };
 RL_OP(FusedRmsNorm)

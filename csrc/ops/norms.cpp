@@ -63,6 +63,13 @@ Var norm_gradient(const Var& g, const Var& x, double p, const Var& norm, const D
   return signed_power(x, p) * math::where(none, Var(0), g * ops::pow_number(safe, Var(1 - p)));
 }
 
+// The tangent of the norm of x.
+Var push_norm(const Var& t, const Var& x, double p, const Var& norm, const Dims& dim,
+              bool keepdim) {
+  Var slope = norm_gradient(ops::full({}, 1, norm.dtype()), x, p, norm, dim);
+  return ops::sum(ops::real(ops::conj(slope) * t), dim.value_or(Ints()), keepdim);
+}
+
 struct VectorNorm : General {
   static constexpr auto signature =
       "vector_norm(Tensor input, float ord=2, int[]? dim=None, bool keepdim=False, *, "
@@ -99,6 +106,13 @@ struct VectorNorm : General {
     Var x = ops::to(*input, dtype.value_or(input.dtype()));
     b[0] = norm_gradient(restore_dims(b.g(), x.sizes(), dim, keepdim), x, ord,
                          restore_dims(b.out(), x.sizes(), dim, keepdim), dim);
+  }
+  static void jvp(Push& p, const Var& input, double ord, Dims dim, bool keepdim,
+                  std::optional<DType> dtype) {
+    if (ord == 0) return;
+    Var x = ops::to(input, dtype.value_or(input.dtype()));
+    p[0] = push_norm(ops::to(p.t(0), x.dtype()), x, ord,
+                     restore_dims(p.out(), x.sizes(), dim, keepdim), dim, keepdim);
   }
 };
 RL_OP(VectorNorm)
@@ -160,6 +174,12 @@ struct Dist : General {
     Var g = norm_gradient(b.g(), apart, p, b.out(), std::nullopt);
     if (b.wants(0)) b[0] = g;
     if (b.wants(1)) b[1] = -g;
+  }
+  static void jvp(Push& p, const Var& input, const Var& other, double ord) {
+    if (ord == 0) return;
+    Var t = p.t(0) && p.t(1) ? p.t(0) - p.t(1) : p.t(0) ? p.t(0) : -p.t(1);
+    Var apart = input - other;
+    p[0] = push_norm(ops::expand(t, apart.sizes()), apart, ord, p.out(), std::nullopt, false);
   }
 };
 RL_OP(Dist)

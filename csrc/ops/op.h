@@ -16,11 +16,17 @@
 // read. b[i] is the gradient of the i-th tensor argument; leave it empty where b.wants(i) is false.
 // The engine sums over broadcast dimensions and casts. `saves` lists arguments and "out" (or
 // "out1" ...); groups split by '|' say what each tensor argument's gradient needs.
+//
+// A linear op is its own derivative: its tangent is the op itself on tangents, where an argument
+// that `saves` names (an index, a mask) stays what it is. A bilinear op follows the product rule. A
+// general op states it: jvp has forward's parameters, p.t(i) is the tangent of the i-th tensor
+// argument (none: zero), p[k] that of the k-th output.
 #pragma once
 
 #include <tuple>
 
 #include "autograd/cuts.h"
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/formula.h"
 #include "ops/functions.h"
@@ -50,7 +56,7 @@ struct Bilinear : OpDefaults {  // linear in each differentiable argument: vjp
   static constexpr Form form = Form::Linear;
   static constexpr bool bilinear = true;
 };
-struct General : OpDefaults {  // nonlinear: vjp
+struct General : OpDefaults {  // nonlinear: vjp and jvp
   static constexpr Form form = Form::General;
 };
 struct NonDifferentiable : OpDefaults {
@@ -96,7 +102,8 @@ class Back {
   bool wants(int i) const { return node_->edges[i].node && pass_.wants(i); }
   Var& operator[](int i) { return pass_.results[i]; }
   Var out(int i = 0) const { return outs_[i].unpack(node_); }
-  bool create_graph() const { return pass_.create_graph; }
+  // Whether the rule itself is differentiated: a fused kernel may not stand in for it.
+  bool create_graph() const { return pass_.differentiable; }
   // The sizes and dtype of output i, for gradients that did not arrive.
   const TensorMeta& meta(int i) const { return node_->meta(uint32_t(i)); }
   Var g_or_zeros(int i) const {
@@ -107,6 +114,22 @@ class Back {
   Node* node_;
   Pass& pass_;
   const SavedTensor* outs_;
+};
+
+// A call of a jvp: tangents in, tangents out.
+class Push {
+ public:
+  Push(Vars tangents, const Var* outs, size_t count)
+      : tangents_(std::move(tangents)), outs_(outs), results_(count) {}
+  const Var& t(int i) const { return tangents_[size_t(i)]; }
+  const Var& out(int k = 0) const { return outs_[k]; }
+  Var& operator[](int k) { return results_[size_t(k)]; }
+  void add(const Var& term) { results_[0] = results_[0] ? results_[0] + term : term; }
+
+ private:
+  Vars tangents_;
+  const Var* outs_;
+  Vars results_;
 };
 
 namespace detail {
@@ -171,6 +194,40 @@ uint32_t cut_of(const T&) {
   return 0;
 }
 
+inline Levels levels_in(const Var& v) { return levels_of(v.get()); }
+inline Levels levels_in(const Vars& vars) {
+  Levels all = 0;
+  for (const Var& v : vars) all |= levels_in(v);
+  return all;
+}
+template <class T>
+Levels levels_in(const T&) {
+  return 0;
+}
+
+// The tangent of what has none.
+inline Var zeros_like(const Var& v) {
+  Var zeros = ops::zeros(v.sizes(), v.dtype(), v->storage->device);
+  zeros->wrapped_number = v->wrapped_number;
+  return zeros;
+}
+
+// f applied to every tensor of an argument, in order.
+template <class F>
+Var each_tensor(const Var& v, const F& f) {
+  return f(v);
+}
+template <class F>
+Vars each_tensor(const Vars& vars, const F& f) {
+  Vars all;
+  for (const Var& v : vars) all.push_back(f(v));
+  return all;
+}
+template <class T, class F>
+const T& each_tensor(const T& value, const F&) {
+  return value;
+}
+
 inline Var* result_data(Var& v) { return &v; }
 inline size_t result_count(Var&) { return 1; }
 inline Var* result_data(Vars& v) { return v.data(); }
@@ -196,13 +253,14 @@ struct Runner<Op, R (*)(A...)> {
   };
   using KeptPtr = Kept*;
   static constexpr bool has_vjp = requires { &Op::vjp; };
+  static constexpr bool has_jvp = requires { &Op::jvp; };
 
   static R run(const std::decay_t<A>&... args) {
     if constexpr (Op::form == Form::Composite) {
       return Op::forward(args...);
     } else if constexpr (Op::form == Form::NonDifferentiable) {
       bool requires_grad = (false || ... || any_requires(args));
-      GradMode off(false);
+      Plain plain;
       R result = Op::forward(args...);
       if constexpr (requires { result_data(result); })
         if (requires_grad) mark_cut(result_data(result), result_count(result), 0, name(), false);
@@ -218,7 +276,7 @@ struct Runner<Op, R (*)(A...)> {
           node = prepare(result_count(places), args...);
         }
       R result = [&] {
-        GradMode off(false);
+        Plain plain;
         return Op::forward(args...);
       }();
       if constexpr (Op::is_view) {
@@ -227,8 +285,11 @@ struct Runner<Op, R (*)(A...)> {
                             : result_count(result) > 1 ? Creation::MultiOutput
                                                        : Creation::Default;
         const Var& of = std::get<0>(std::forward_as_tuple(args...));
-        for (size_t i = 0; i < result_count(result); i++)
-          set_view(result_data(result)[i].get(), of.get(), creation);
+        for (size_t i = 0; i < result_count(result); i++) {
+          Tensor* view = result_data(result)[i].get();
+          set_view(view, of.get(), creation);
+          if (of->extra && of->extra->tangents) share_tangents(view, of.get());
+        }
       }
       if (records) {
         if (!node) node = prepare(result_count(result), args...);
@@ -239,10 +300,59 @@ struct Runner<Op, R (*)(A...)> {
         if (requires_grad || cut) [[unlikely]]
           mark_cut(result_data(result), result_count(result), cut, name(), true);
       }
+      if constexpr (!Op::is_view)
+        if (dual_levels) [[unlikely]]
+          push(result, args...);
       return result;
     }
   }
   static const char* name() { return signature().name().c_str(); }
+
+  // Gives the results their tangents, of the lowest level first: each may read those below it.
+  static void push(R& result, const std::decay_t<A>&... args) {
+    for (Levels rest = (Levels(0) | ... | levels_in(args)); rest; rest &= rest - 1)
+      push_level(result, lowest(rest), args...);
+  }
+
+  static void push_level(R& result, int level, const std::decay_t<A>&... args) {
+    Var* outs = result_data(result);
+    Vars tangents;
+    auto collect = [&](const Var& v) { return tangents.emplace_back(tangent_of(v, level)); };
+    (each_tensor(args, collect), ...);
+    Push p(tangents, outs, result_count(result));
+    if constexpr (has_jvp) {
+      Op::jvp(p, each_tensor(args, [&](const Var& v) { return below(v, level); })...);
+    } else if constexpr (requires { Op::bilinear; }) {
+      for (size_t i = 0; i < tangents.size(); i++)
+        if (tangents[i])
+          p.add(on_tangents(args..., [&](size_t at, bool, const Var& v) {
+            return at == i ? tangents[i] : below(v, level);
+          }));
+    } else {
+      R moved = on_tangents(args..., [&](size_t at, bool saved, const Var& v) {
+        return saved || !v ? v : tangents[at] ? tangents[at] : zeros_like(v);
+      });
+      for (size_t k = 0; k < result_count(moved); k++) p[int(k)] = result_data(moved)[k];
+    }
+    for (size_t k = 0; k < result_count(result); k++)
+      if (is_differentiable(outs[k].dtype()))
+        set_tangent(outs[k].get(), level, p[int(k)] ? p[int(k)] : zeros_like(outs[k]));
+  }
+
+  // The op with choose(position, named by `saves`, v) for each of its tensors.
+  template <class F>
+  static R on_tangents(const std::decay_t<A>&... args, const F& choose) {
+    uint32_t saved = 0, bit = 1;
+    for (const auto& group : plan().groups) saved |= group.arguments;
+    size_t at = 0;
+    auto next = [&](const auto& argument) {
+      bool named = saved & bit;
+      bit <<= 1;
+      return each_tensor(argument, [&](const Var& v) { return choose(at++, named, v); });
+    };
+    Args chosen{next(args)...};
+    return std::apply(run, chosen);
+  }
 
   static void record(R& result, const std::decay_t<A>&... args) {
     Var node = prepare(result_count(result), args...);
@@ -280,14 +390,17 @@ struct Runner<Op, R (*)(A...)> {
     created(node);
   }
 
+  static const SavePlan& plan() {
+    static const SavePlan p(Op::saves, Signature(Op::signature));
+    return p;
+  }
   static SavePlan::Group wanted_saves(Node* node) {
-    static const SavePlan plan(Op::saves, Signature(Op::signature));
-    if (plan.groups.size() == 1) return plan.groups[0];
+    if (plan().groups.size() == 1) return plan().groups[0];
     SavePlan::Group all;
     for (uint32_t i = 0; i < node->edge_count; i++)
       if (node->edges[i].node) {
-        all.arguments |= plan.of(int(i)).arguments;
-        all.outputs |= plan.of(int(i)).outputs;
+        all.arguments |= plan().of(int(i)).arguments;
+        all.outputs |= plan().of(int(i)).outputs;
       }
     return all;
   }
@@ -347,9 +460,8 @@ struct Runner<Op, R (*)(A...)> {
   static void put_back(Node*, Pass& pass, const First& input, const Rest&... rest) {
     static_assert(Op::is_view, "state a vjp");
     const KeptTensor& kept = input;
-    GradMode mode(pass.create_graph);
     Var region = [&] {
-      GradMode off(false);
+      Plain plain;
       return Op::forward(empty(kept.sizes, kept.dtype), rest...);
     }();
     pass.results[0] = ops::embed(pass.grads[0], kept.sizes, region->strides, region->offset);
@@ -463,10 +575,10 @@ struct Runner<Op, R (*)(A...)> {
 template <class Op>
 OpInfo describe() {
   using Run = Runner<Op, decltype(&Op::forward)>;
-  static_assert(Op::form != Form::General || requires { &Op::vjp; }, "a general op states a vjp");
-  static_assert(
-      Op::form != Form::Linear || Op::is_view || requires { &Op::vjp; },
-      "a linear op states a vjp");
+  static_assert(Op::form != Form::General || Run::has_vjp, "a general op states a vjp");
+  static_assert(Op::form != Form::General || Run::has_jvp, "a general op states a jvp");
+  static_assert(Op::form != Form::Linear || Op::is_view || Run::has_vjp,
+                "a linear op states a vjp");
   OpInfo info;
   info.signature = Signature(Op::signature);
   info.name = info.signature.name();

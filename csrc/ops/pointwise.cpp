@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "autograd/cuts.h"
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
@@ -151,8 +152,15 @@ void finish_node(Node* node, Tensor* out) {
   created(node);
 }
 
+// A narrower operand must not round a derivative of this type.
+Var widened(const Var& t, DType dtype) {
+  bool narrow =
+      t && t->dtype != dtype && t->dtype != DType::Bool && category(t->dtype) <= category(dtype);
+  return narrow ? ops::to(t, dtype) : t;
+}
+
 Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
-             bool create_graph) {
+             bool differentiable) {
   const auto& partial = op.partial[i];
   if (partial.unit == 1) return g;
   if (partial.unit == -1) return ops::neg(g);
@@ -160,11 +168,8 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
   for (int k = 0; k < op.inputs; k++)
     if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
   if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
-  if (create_graph) {
-    for (Var& t : in)  // a narrower operand must not round the derivative
-      if (t && t->dtype != g->dtype && t->dtype != DType::Bool &&
-          category(t->dtype) <= category(g->dtype))
-        t = ops::to(t, g->dtype);
+  if (differentiable) {
+    for (Var& t : in) t = widened(t, g->dtype);
     ChoiceType type(g->dtype);
     Var d = partial.tensor(in, kept.params, out);
     if (is_complex(d->dtype)) d = ops::conj(d);
@@ -209,7 +214,7 @@ void apply(Node* node, Pass& pass) {
   for (int i = 0; i < kept.op->inputs; i++)
     if (node->edges[i].node && pass.wants(i))
       pass.results[i] = kept.op->differentiable
-                            ? gradient(*kept.op, i, g, kept, node, pass.create_graph)
+                            ? gradient(*kept.op, i, g, kept, node, pass.differentiable)
                             : ops::zeros(g.sizes(), g.dtype());
 }
 
@@ -234,6 +239,25 @@ PyObject* attribute(Node* node, const char* name) {
 }
 
 void destroy(Node* node) { node->payload<Kept>().~Kept(); }
+
+// The tangent of the result at one level: each partial times the tangent of its input.
+Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& out, int level) {
+  Var at[3], sum;
+  for (int k = 0; k < op.inputs; k++) at[k] = widened(below(in[k], level), out.dtype());
+  ChoiceType type(out.dtype());
+  for (int k = 0; k < op.inputs; k++) {
+    Var t = widened(tangent_of(in[k], level), out.dtype());
+    if (!t) continue;
+    const auto& partial = op.partial[k];
+    if (partial.unit == -1) t = ops::neg(t);
+    if (partial.unit == 0) {
+      Var d = partial.tensor(at, params, out);
+      t = op.selects ? math::where(d == Var(0), Var(0), t * d) : t * d;
+    }
+    sum = sum ? sum + t : t;
+  }
+  return is_complex(out.dtype()) ? sum : ops::real(sum);
+}
 
 Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
              DType common, DType compute, const Ints& sizes) {
@@ -322,8 +346,10 @@ void resize_output(Tensor* out, const Ints& sizes) {
   out->contiguous = true;
 }
 
-Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
-                  bool inplace) {
+namespace {
+
+Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+              bool inplace) {
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
   bool requires_any = false;
@@ -382,6 +408,37 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
     mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
   }
   return out;
+}
+
+// In place, what was there is kept aside for the tangents, which are those of the plain form.
+Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
+             Levels levels) {
+  if (into) {
+    if (!inplace) refuse_out(op.name);
+    Var before[3];
+    for (int i = 0; i < op.inputs; i++)
+      before[i] = in[i]->storage == into->storage ? stand_in(in[i].get()) : in[i];
+    Var out = run_plain(op, in, params, into, true);
+    replace_tangents(into, run_pointwise(op, before, params));
+    return out;
+  }
+  Var out = run_plain(op, in, params, nullptr, false);
+  if (op.differentiable && is_differentiable(out.dtype()))
+    for (; levels; levels &= levels - 1)
+      set_tangent(out.get(), lowest(levels), pushed(op, in, params, out, lowest(levels)));
+  return out;
+}
+
+}  // namespace
+
+Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace) {
+  if (dual_levels) [[unlikely]] {
+    Levels levels = levels_of(into);
+    for (int i = 0; i < op.inputs; i++) levels |= levels_of(in[i].get());
+    if (levels) return run_dual(op, in, params, into, inplace, levels);
+  }
+  return run_plain(op, in, params, into, inplace);
 }
 
 const Pointwise& find_pointwise(const char* name) {

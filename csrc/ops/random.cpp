@@ -117,7 +117,7 @@ void zero_gradients(Back& b, const In& first, const In* second) {
   if (second && b.wants(1)) b[1] = ops::zeros(second->sizes(), second->dtype());
 }
 
-struct Bernoulli : Linear {
+struct Bernoulli : General {
   static constexpr auto signature = "bernoulli(Tensor input, *, Generator? generator=None)";
   static constexpr auto doc = "bernoulli(p): 1 with the probability in p, else 0.";
   static constexpr auto family = "random";
@@ -127,10 +127,11 @@ struct Bernoulli : Linear {
     return v;
   }
   static void vjp(Back& b, const In& input, Generator*) { zero_gradients(b, input, nullptr); }
+  static void jvp(Push&, const Var&, Generator*) {}
 };
 RL_OP(Bernoulli)
 
-struct BernoulliNumber : Linear {
+struct BernoulliNumber : General {
   static constexpr auto signature =
       "bernoulli(Tensor input, float p, *, Generator? generator=None)";
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
@@ -143,6 +144,7 @@ struct BernoulliNumber : Linear {
   static void vjp(Back& b, const In& input, double, Generator*) {
     zero_gradients(b, input, nullptr);
   }
+  static void jvp(Push&, const Var&, double, Generator*) {}
 };
 RL_OP(BernoulliNumber)
 
@@ -199,7 +201,7 @@ Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Gene
   return ops::to(v * std + mean, dtype);
 }
 
-struct NormalBoth : Linear {
+struct NormalBoth : General {
   static constexpr auto signature = "normal(Tensor mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward3";
   static constexpr auto doc = "normal(mean, std): normal numbers, a mean and a deviation for each.";
@@ -211,10 +213,11 @@ struct NormalBoth : Linear {
   static void vjp(Back& b, const In& mean, const In& std, Generator*) {
     zero_gradients(b, mean, &std);
   }
+  static void jvp(Push&, const Var&, const Var&, Generator*) {}
 };
 RL_OP(NormalBoth)
 
-struct NormalMean : Linear {
+struct NormalMean : General {
   static constexpr auto signature =
       "normal(Tensor mean, float std=1, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward1";
@@ -226,10 +229,11 @@ struct NormalMean : Linear {
     return normal(mean.sizes(), mean.dtype(), mean, Var(std), generator);
   }
   static void vjp(Back& b, const In& mean, double, Generator*) { zero_gradients(b, mean, nullptr); }
+  static void jvp(Push&, const Var&, double, Generator*) {}
 };
 RL_OP(NormalMean)
 
-struct NormalStd : Linear {
+struct NormalStd : General {
   static constexpr auto signature = "normal(float mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward2";
   static constexpr auto doc = "normal(mean, std): normal numbers, a deviation for each.";
@@ -239,6 +243,7 @@ struct NormalStd : Linear {
     return normal(std.sizes(), std.dtype(), Var(mean), std, generator);
   }
   static void vjp(Back& b, double, const In& std, Generator*) { zero_gradients(b, std, nullptr); }
+  static void jvp(Push&, double, const Var&, Generator*) {}
 };
 RL_OP(NormalStd)
 

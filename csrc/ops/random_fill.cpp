@@ -133,6 +133,7 @@ namespace {
     static constexpr auto grad_name = name;                                                        \
     static Var forward(const Var& input) { return input; }                                         \
     static void vjp(Back& b, const In& input) { b[0] = ops::zeros(input.sizes(), input.dtype()); } \
+    static void jvp(Push&, const Var&) {}                                                          \
   };
 RL_OVERWRITTEN(NormalNode, "NormalBackward0")
 RL_OVERWRITTEN(UniformNode, "UniformBackward0")

@@ -27,5 +27,7 @@ Var restore_dims(const Var& g, const Ints& sizes, const std::optional<Ints>& dim
 // The gradient of what was picked along dim at `index`: zeros of these sizes with g added there.
 // keepdim: g and index have the dimension.
 Var put_back(const Var& g, const Var& index, const Ints& sizes, int64_t dim, bool keepdim);
+// The other way: what x has at `index`.
+Var pick_out(const Var& x, const Var& index, int64_t dim, bool keepdim);
 
 }  // namespace rl

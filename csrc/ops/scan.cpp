@@ -6,6 +6,7 @@
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
+#include "ops/write.h"
 
 namespace rl {
 
@@ -29,7 +30,8 @@ Var run_scan(const Var& input, int64_t dim, const std::optional<DType>& dtype, S
   return ops::to(y, result);
 }
 
-int64_t length(const In& input, int64_t dim) {
+template <class T>
+int64_t length(const T& input, int64_t dim) {
   return input.dim() == 0 ? 1 : input.size(int(wrap_dim(dim, input.dim())));
 }
 
@@ -76,6 +78,19 @@ struct Recurrence : General {
     Var y = ops::conj(b.out());
     int64_t d = wrap_dim(dim, y.dim());
     b[0] = reverse ? leading(flow, d) * trailing(y, d) : trailing(flow, d) * leading(y, d);
+  }
+  // Tangents obey the same recurrence, fed by those of b and of the links.
+  static void jvp(Push& p, const Var& links, const Var&, int64_t dim, bool reverse) {
+    const Var& y = p.out();
+    int64_t d = wrap_dim(dim, y.dim());
+    Var source = p.t(1);
+    if (p.t(0)) {
+      Var moved = p.t(0) * (reverse ? trailing(y, d) : leading(y, d));
+      Var none = ops::zeros(ops::narrow(y, d, 0, 1).sizes(), y.dtype());
+      moved = ops::cat(reverse ? Vars{moved, none} : Vars{none, moved}, d);
+      source = source ? source + moved : moved;
+    }
+    p[0] = linear_recurrence(links, source, dim, reverse);
   }
 };
 RL_OP(Recurrence)
@@ -137,6 +152,16 @@ struct CumProd : General {
     Var behind = linear_recurrence(trailing(x, d), b.g(), d, true);
     b[0] = exclusive_products(x, d, false) * behind;
   }
+  // y[k] = x[k] y[k-1], by the product rule.
+  static void jvp(Push& p, const Var& input, int64_t dim, std::optional<DType>) {
+    if (length(input, dim) <= 1) {
+      p[0] = p.t(0);
+      return;
+    }
+    int64_t d = wrap_dim(dim, input.dim());
+    Var x = ops::to(input, p.out().dtype());
+    p[0] = linear_recurrence(trailing(x, d), p.t(0) * exclusive_products(x, d, false), d, false);
+  }
 };
 RL_OP(CumProd)
 
@@ -147,15 +172,11 @@ struct CumProdInPlace : Composite {
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {
-    check_inplace(input.get(), "cumprod_");
-    check_writable(input.get());
     check(!dtype || *dtype == input.dtype(), "Bad in-place call: input tensor dtype ",
           name(input.dtype()), " and output tensor dtype ", name(dtype.value_or(input.dtype())),
           " should match");
-    Var y = call<CumProd>(ops::clone(input), dim, input.dtype());
-    prepare_write(input.get(), "cumprod_");
-    ops::copy_data(input.get(), y.get());
-    if (y->grad_fn) rebase_history(input.get(), {y->grad_fn, y->output_nr});
+    replace_inplace(input.get(), "cumprod_",
+                    [&](const Var& x) { return call<CumProd>(x, dim, input.dtype()); });
     return input;
   }
 };
@@ -182,6 +203,9 @@ struct RunningExtreme : General {
   }
   static void vjp(Back& b, const In& input, int64_t dim) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, true);
+  }
+  static void jvp(Push& p, const Var&, int64_t dim) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, true);
   }
 };
 
@@ -219,18 +243,26 @@ struct LogCumSumExp : General {
     }
     return y;
   }
-  // exp(x[k] - y[j]) is exp(x[k] - y[k]) times the steps from y[k] to y[j]; y never decreases, so
-  // that no factor exceeds 1.
   static void vjp(Back& b, const In& input, int64_t dim) {
     Var x = *input, y = b.out(), g = b.g();
     if (length(input, dim) > 1) {
       int64_t d = wrap_dim(dim, input.dim());
-      Var low = leading(y, d), high = trailing(y, d);
-      Var both_infinite = math::both(low == high, math::isnan(high - high));
-      Var step = math::where(both_infinite, Var(0), low - high);
-      g = linear_recurrence(ops::conj(math::exp(step)), g, d, true);
+      g = linear_recurrence(ops::conj(steps(y, d)), g, d, true);
     }
     b[0] = g * ops::conj(math::exp(x - y));
+  }
+  static void jvp(Push& p, const Var& input, int64_t dim) {
+    p[0] = p.t(0) * math::exp(input - p.out());
+    if (length(input, dim) <= 1) return;
+    int64_t d = wrap_dim(dim, input.dim());
+    p[0] = linear_recurrence(steps(p.out(), d), p[0], d, false);
+  }
+  // exp(x[k] - y[j]) is exp(x[k] - y[k]) times the steps from y[k] to y[j]; y never decreases, so
+  // that no factor exceeds 1.
+  static Var steps(const Var& y, int64_t dim) {
+    Var low = leading(y, dim), high = trailing(y, dim);
+    Var both_infinite = math::both(low == high, math::isnan(high - high));
+    return math::exp(math::where(both_infinite, Var(0), low - high));
   }
 };
 RL_OP(LogCumSumExp)

@@ -280,39 +280,71 @@ struct ScatterChoice : General {
                  ? gs
                  : ops::embed(gs, src.sizes(), contiguous_strides(src.sizes()), 0);
   }
+  static void jvp(Push& p, const Var& x, int64_t dim, const Var& at, const Var& src,
+                  const std::string& reduce, bool include_self) {
+    Var s = covered(src, at.sizes()), tx = p.t(0), ts, divisor;
+    if (p.t(2)) ts = covered(p.t(2), at.sizes());
+    if (reduce == "prod") {
+      bool again = is_tracked(x.get()) || is_tracked(s.get());
+      Factors f(x, dim, at, s, p.out(), include_self, again);
+      if (tx) tx = tx * f.others;
+      if (ts) ts = ts * f.each;
+    } else {
+      Ties ties(x, dim, at, s, p.out());
+      if (tx) tx = tx * ties.from_x;
+      if (ts) ts = ts * ties.from_s;
+      divisor = ties.count;
+    }
+    if (tx) p.add(without_self(tx, dim, at, include_self));
+    if (ts) p.add(ops::scatter_add(ops::zeros(x.sizes(), ts.dtype()), dim, at, ts));
+    if (divisor) p[0] = p[0] / divisor;
+  }
   // Ties share the gradient evenly.
+  struct Ties {
+    Var from_x, from_s, count;
+    Ties(const Var& x, int64_t dim, const Var& at, const Var& s, const Var& result)
+        : from_x(ops::to(x == result, result.dtype())),
+          from_s(ops::to(s == ops::gather(result, dim, at), result.dtype())),
+          count(ops::scatter_add(from_x, dim, at, from_s)) {}
+  };
   static void extreme_rule(const Var& g, const Var& x, int64_t dim, const Var& at, const Var& s,
                            const Var& result, Var& gx, Var& gs) {
-    Var from_x = ops::to(x == result, g.dtype());
-    Var from_s = ops::to(s == ops::gather(result, dim, at), g.dtype());
-    Var each = g / ops::scatter_add(from_x, dim, at, from_s);
-    gx = math::where(from_x == Var(0), Var(0), each);
-    gs = math::where(from_s == Var(0), Var(0), ops::gather(each, dim, at));
+    Ties ties(x, dim, at, s, result);
+    Var each = g / ties.count;
+    gx = math::where(ties.from_x == Var(0), Var(0), each);
+    gs = math::where(ties.from_s == Var(0), Var(0), ops::gather(each, dim, at));
   }
   static bool any_nonzero(const Var& v) {
     Var rows = ops::contiguous(v);
     return cpu::nonzero(rows.dtype(), rows->data(), rows.numel(), nullptr) > 0;
   }
-  // The product of the others: a lone zero among them is put aside, two zeros leave nothing.
+  // The products of the others, for x and for each of s: a lone zero among them is put aside, two
+  // zeros leave nothing.
+  struct Factors {
+    Var others, each;
+    Factors(const Var& x, int64_t dim, const Var& at, const Var& s, const Var& result,
+            bool include_self, bool again) {
+      std::string prod = "prod";
+      others = call<ScatterChoice>(ops::full(x.sizes(), 1, x.dtype()), dim, at, s, prod, true);
+      Var zero = s == Var(0);
+      Var zeros_here = ops::gather(
+          ops::scatter_add(ops::zeros(x.sizes(), DType::I64), dim, at, ops::to(zero, DType::I64)),
+          dim, at);
+      check(!again || !any_nonzero(zeros_here > Var(1)),
+            "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are "
+            "scattered to the same position in self");
+      Var alone = math::both(zero, zeros_here == Var(1));
+      Var without =
+          call<ScatterChoice>(x, dim, at, math::where(alone, Var(1), s), prod, include_self);
+      Var quotient = ops::gather(result, dim, at) / math::where(zero, Var(1), s);
+      each = math::where(alone, ops::gather(without, dim, at), quotient);
+    }
+  };
   static void product_rule(const Back& b, const Var& x, int64_t dim, const Var& at, const Var& s,
                            const Var& result, bool include_self, Var& gx, Var& gs) {
-    std::string prod = "prod";
-    const Var& g = b.g();
-    Var others = call<ScatterChoice>(ops::full(x.sizes(), 1, x.dtype()), dim, at, s, prod, true);
-    gx = g * ops::conj(others);
-    Var zero = s == Var(0);
-    Var zeros_here = ops::gather(
-        ops::scatter_add(ops::zeros(x.sizes(), DType::I64), dim, at, ops::to(zero, DType::I64)),
-        dim, at);
-    check(!b.create_graph() || !any_nonzero(zeros_here > Var(1)),
-          "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are "
-          "scattered to the same position in self");
-    Var alone = math::both(zero, zeros_here == Var(1));
-    Var without =
-        call<ScatterChoice>(x, dim, at, math::where(alone, Var(1), s), prod, include_self);
-    Var quotient =
-        ops::gather(g * ops::conj(result), dim, at) / ops::conj(math::where(zero, Var(1), s));
-    gs = math::where(alone, ops::gather(g * ops::conj(without), dim, at), quotient);
+    Factors f(x, dim, at, s, result, include_self, b.create_graph());
+    gx = b.g() * ops::conj(f.others);
+    gs = ops::gather(b.g(), dim, at) * ops::conj(f.each);
   }
 };
 

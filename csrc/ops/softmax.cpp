@@ -60,6 +60,9 @@ struct SoftmaxOf : General {
     Var weighted = b.g() * y;
     b[0] = weighted - y * ops::sum(weighted, {dim}, true);
   }
+  static void jvp(Push& p, const Var&, int64_t dim) {
+    p[0] = p.out() * (p.t(0) - ops::sum(p.out() * p.t(0), {dim}, true));
+  }
 };
 RL_OP(SoftmaxOf)
 
@@ -79,6 +82,9 @@ struct LogSoftmaxOf : General {
       return;
     }
     b[0] = b.g() - math::exp(y) * ops::sum(b.g(), {dim}, true);
+  }
+  static void jvp(Push& p, const Var&, int64_t dim) {
+    p[0] = p.t(0) - ops::sum(math::exp(p.out()) * p.t(0), {dim}, true);
   }
 };
 RL_OP(LogSoftmaxOf)

@@ -65,6 +65,9 @@ struct SortStable : General {
   static void vjp(Back& b, const In& input, std::optional<bool>, int64_t dim, bool) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, true);
   }
+  static void jvp(Push& p, const Var&, std::optional<bool>, int64_t dim, bool) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, true);
+  }
 };
 RL_OP(SortStable)
 
@@ -79,6 +82,9 @@ struct Sort : General {
   }
   static void vjp(Back& b, const In& input, int64_t dim, bool) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, true);
+  }
+  static void jvp(Push& p, const Var&, int64_t dim, bool) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, true);
   }
 };
 RL_OP(Sort)
@@ -142,6 +148,9 @@ struct TopK : General {
   }
   static void vjp(Back& b, const In& input, int64_t, int64_t dim, bool, bool) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, true);
+  }
+  static void jvp(Push& p, const Var&, int64_t, int64_t dim, bool, bool) {
+    p[0] = pick_out(p.t(0), p.out(1), dim, true);
   }
 };
 RL_OP(TopK)

@@ -140,6 +140,7 @@ struct UniqueElements : General {
   static constexpr bool out = false;
   static Distinct forward(const Var& input) { return distinct_elements(input, true, "unique"); }
   static void vjp(Back&, const In&) { refuse_gradient("_unique2"); }
+  static void jvp(Push&, const Var&) { refuse_gradient("_unique2"); }
 };
 RL_OP(UniqueElements)
 
@@ -153,6 +154,7 @@ struct UniqueSlices : General {
     return distinct_slices(input, dim, true, "unique");
   }
   static void vjp(Back&, const In&, int64_t) { refuse_gradient("unique_dim"); }
+  static void jvp(Push&, const Var&, int64_t) { refuse_gradient("unique_dim"); }
 };
 RL_OP(UniqueSlices)
 
@@ -167,6 +169,9 @@ struct UniqueNeighbours : General {
                : distinct_elements(input, false, "unique_consecutive");
   }
   static void vjp(Back&, const In&, std::optional<int64_t>) {
+    refuse_gradient("unique_consecutive");
+  }
+  static void jvp(Push&, const Var&, std::optional<int64_t>) {
     refuse_gradient("unique_consecutive");
   }
 };

@@ -12,17 +12,19 @@ template <class Op, class Write, class... A>
 void write_inplace(Tensor* self, const char* name, const Write& write, const A&... args) {
   check_inplace(self, name);
   check_writable(self);
+  using Run = detail::Runner<Op, decltype(&Op::forward)>;
+  static_assert(Op::form == Form::Linear, "the tangent must not depend on what is written");
+  bool recorded = modes.records() && (detail::any_requires(args) || ...);
   Var history;
-  if (modes.records() && (detail::any_requires(args) || ...)) {
-    history = alias(self);
-    detail::Runner<Op, decltype(&Op::forward)>::record(history, args...);
-  }
+  if (recorded || dual_levels) history = alias(self);
+  if (recorded) Run::record(history, args...);
+  if (dual_levels) Run::push(history, args...);
   prepare_write(self, name);
   {
-    GradMode off(false);
+    Plain plain;
     write();
   }
-  if (history && history->grad_fn) rebase_history(self, {history->grad_fn, history->output_nr});
+  take_over(self, history);
 }
 
 // In place without a kernel for it, for ops whose rule reads the input: they get a copy to keep.
@@ -33,11 +35,12 @@ void replace_inplace(Tensor* self, const char* name, const Result& result) {
   Var now = result(records(self) ? ops::clone(Var(self)) : Var(self));
   prepare_write(self, name);
   ops::copy_data(self, now.get());
-  if (now->grad_fn) rebase_history(self, {now->grad_fn, now->output_nr});
+  take_over(self, now);
 }
 
 // out=: the result's elements go into a tensor that is resized to hold them.
 inline void write_out(Tensor* into, const Var& result, const char* name) {
+  if (levels_of(result.get()) | levels_of(into)) refuse_out(name);
   if (modes.records() && (requires_grad(result.get()) || requires_grad(into)))
     fail(name,
          "(): functions with out=... arguments don't support automatic differentiation, "
@@ -53,7 +56,7 @@ inline void write_out(Tensor* into, const Var& result, const char* name) {
 // The tensor, or a copy of it when it shares memory with what is about to be written.
 inline Var apart_from(const Tensor* written, const Var& v) {
   if (!v || v->storage != written->storage) return v;
-  GradMode off(false);
+  Plain plain;
   return ops::clone(v);
 }
 

@@ -1,6 +1,7 @@
 // Custom autograd Functions: ctx is the node itself, an object of a Python class that the
 // Function's metaclass makes.
 #include "autograd/engine.h"
+#include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/inplace.h"
 #include "autograd/writes.h"
@@ -29,6 +30,7 @@ struct FunctionNode : Node {
     uint32_t version;
   };
   std::vector<Stashed>* stashed;  // tensors that forward put on ctx
+  int pushing;                    // the dual level whose jvp runs, or -1
   bool materialize;
 };
 
@@ -112,8 +114,11 @@ void apply(Node* node, Pass& pass) {
   }
   if (!pass.create_graph)
     for (int i = 0; i < edge; i++)
-      if (pass.results[i] && requires_grad(pass.results[i].get()))
-        pass.results[i] = alias(pass.results[i].get());
+      if (pass.results[i] && requires_grad(pass.results[i].get())) {
+        Var plain = alias(pass.results[i].get());
+        replace_tangents(plain.get(), pass.results[i]);
+        pass.results[i] = plain;
+      }
 }
 
 void each_saved(Node* node, SavedVisitor& visitor) {
@@ -165,6 +170,7 @@ PyObject* function_node_new(PyTypeObject* type, PyObject*, PyObject*) {
   init_node(self, &function_class, 0, 1);
   self->pool = 255;
   self->leads_to_python = true;
+  self->pushing = -1;
   self->materialize = true;
   self->is_tensor_argument = new std::vector<bool>;
   return o;
@@ -210,9 +216,24 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// A jvp reads tensors as they are below its level, so that levels do not mix.
+PyObject* tuple_below(PyObject* tensors, int level) {
+  PyObject* tuple = PyTuple_New(PyTuple_GET_SIZE(tensors));
+  for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tensors); i++) {
+    PyObject* o = PyTuple_GET_ITEM(tensors, i);
+    PyTuple_SET_ITEM(tuple, i,
+                     is_tensor(o)
+                         ? reinterpret_cast<PyObject*>(below(Var(as_tensor(o)), level).release())
+                         : new_reference(o));
+  }
+  return tuple;
+}
+
 PyObject* saved_tensors(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     FunctionNode* self = as_function(o);
+    if (self->pushing >= 0 && self->saved_for_forward)
+      return tuple_below(self->saved_for_forward, self->pushing);
     if (!self->saved) {
       if (self->to_save) return new_reference(self->to_save);  // inside forward
       return PyTuple_New(0);
@@ -226,6 +247,7 @@ PyObject* saved_tensors(PyObject* o, void*) {
         Py_DECREF(tuple);
         throw;
       }
+      if (self->pushing >= 0) v = below(v, self->pushing);
       PyTuple_SET_ITEM(tuple, Py_ssize_t(i),
                        v ? reinterpret_cast<PyObject*>(v.release()) : new_reference(Py_None));
     }
@@ -295,6 +317,11 @@ class Application {
       note_stashed(self_);
       created(self_);
     }
+    if (levels_) {
+      Held held(result);
+      push(ctx.p, outputs.p, result);
+      held.p = nullptr;
+    }
     if (single) {
       PyObject* one = new_reference(PyTuple_GET_ITEM(result, 0));
       Py_DECREF(result);
@@ -313,6 +340,7 @@ class Application {
       self_->is_tensor_argument->push_back(tensor);
       tensors += tensor;
       records_ |= need;
+      if (tensor) levels_ |= levels_of(as_tensor(args_[i]));
       PyTuple_SET_ITEM(needs.p, i, new_reference(need ? Py_True : Py_False));
     }
     self_->needs_input_grad = std::exchange(needs.p, nullptr);
@@ -346,7 +374,7 @@ class Application {
   }
 
   PyObject* call_forward(PyObject* ctx) {
-    GradMode off(false);
+    Plain plain;
     Held separate(PyObject_GetAttrString(cls_, "_has_setup_context"));
     Held forward(PyObject_GetAttrString(cls_, "forward"));
     if (PyObject_IsTrue(separate.p)) {
@@ -464,11 +492,93 @@ class Application {
     Py_CLEAR(self_->to_save);
   }
 
+  // Gives the results their tangents: jvp is called for each level, the lowest first.
+  void push(PyObject* ctx, PyObject* outputs, PyObject* results) {
+    bool any = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); i++) {
+      if (!takes_tangent(outputs, results, i)) continue;
+      any = true;
+      PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      Tensor* result = as_tensor(PyTuple_GET_ITEM(results, i));
+      if (is_view(result) && !in_tuple(self_->dirty, o)) separate_tangents(result);
+    }
+    if (!any) return;
+    name_results(outputs, results);
+    for (Levels rest = levels_; rest; rest &= rest - 1) {
+      self_->pushing = lowest(rest);
+      try {
+        push_level(ctx, outputs, results, lowest(rest));
+      } catch (...) {
+        self_->pushing = -1;
+        throw;
+      }
+    }
+    self_->pushing = -1;
+    Py_CLEAR(self_->saved_for_forward);  // may hold results, whose history is this node
+  }
+
+  bool takes_tangent(PyObject* outputs, PyObject* results, Py_ssize_t i) const {
+    PyObject* o = PyTuple_GET_ITEM(results, i);
+    return is_tensor(o) && is_differentiable(as_tensor(o)->dtype) &&
+           !in_tuple(self_->non_differentiable, PyTuple_GET_ITEM(outputs, i));
+  }
+
+  // What was saved for jvp of the results is what the caller sees of them.
+  void name_results(PyObject* outputs, PyObject* results) {
+    PyObject* saved = self_->saved_for_forward;
+    if (!saved) return;
+    Held named(PyTuple_New(PyTuple_GET_SIZE(saved)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); i++) {
+      PyObject* o = PyTuple_GET_ITEM(saved, i);
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++)
+        if (PyTuple_GET_ITEM(outputs, k) == o && !is_input(o)) o = PyTuple_GET_ITEM(results, k);
+      PyTuple_SET_ITEM(named.p, i, new_reference(o));
+    }
+    Py_SETREF(self_->saved_for_forward, std::exchange(named.p, nullptr));
+  }
+
+  PyObject* tangent_argument(PyObject* o, int level) const {
+    if (!is_tensor(o) || !is_differentiable(as_tensor(o)->dtype)) return new_reference(Py_None);
+    Tensor* t = as_tensor(o);
+    Var tangent = tangent_of(Var(t), level);
+    if (!tangent && self_->materialize) tangent = ops::zeros(t->sizes, t->dtype);
+    return tangent ? reinterpret_cast<PyObject*>(tangent.release()) : new_reference(Py_None);
+  }
+
+  void push_level(PyObject* ctx, PyObject* outputs, PyObject* results, int level) {
+    Held tangents(PyTuple_New(count_));
+    for (Py_ssize_t i = 0; i < count_; i++)
+      PyTuple_SET_ITEM(tangents.p, i, tangent_argument(args_[i], level));
+    Held jvp(PyObject_GetAttrString(ctx, "_run_jvp"));
+    VisibleLevels lower((Levels(1) << level) - 1);
+    Held returned(PyObject_CallObject(jvp.p, tangents.p));
+    Held moved(PyTuple_Check(returned.p) ? new_reference(returned.p) : PyTuple_Pack(1, returned.p));
+    Py_ssize_t n = PyTuple_GET_SIZE(results);
+    if (PyTuple_GET_SIZE(moved.p) != n)
+      fail("Function's jvp returned an invalid number of forward gradients (expected ", n,
+           " but got ", PyTuple_GET_SIZE(moved.p), "): ", Py_TYPE(ctx)->tp_name);
+    for (Py_ssize_t i = 0; i < n; i++) {
+      if (!takes_tangent(outputs, results, i)) continue;
+      Tensor* result = as_tensor(PyTuple_GET_ITEM(results, i));
+      PyObject* o = PyTuple_GET_ITEM(moved.p, i);
+      if (o != Py_None && !is_tensor(o))
+        fail("expected Variable or None (got ", Py_TYPE(o)->tp_name, ") for grad output ", i, ".");
+      Var tangent = is_tensor(o) ? Var(as_tensor(o)) : ops::zeros(result->sizes, result->dtype);
+      check(tangent.sizes() == result->sizes,
+            "Trying to set a forward gradient that has a different size than that of the original "
+            "Tensor, this is not supported. Tensor is of size ",
+            result->sizes, " while the given forward gradient is of size ", tangent.sizes(), ". (",
+            Py_TYPE(ctx)->tp_name, ", result ", i, ")");
+      set_tangent(result, level, tangent);
+    }
+  }
+
   PyObject* cls_;
   PyObject* const* args_;
   Py_ssize_t count_;
   FunctionNode* self_ = nullptr;
   std::vector<uint32_t> versions_;  // of the tensor arguments before forward
+  Levels levels_ = 0;
   bool records_ = false;
 };
 

@@ -1,4 +1,5 @@
 // x[...] and x[...] = value: ints, slices, None, Ellipsis, masks, index tensors, mixed.
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
@@ -269,14 +270,16 @@ void index_put_(const Var& x, const Vars& indices, const Var& values) {
   check_writable(x.get());
   Var source = values.dtype() == x.dtype() ? values : ops::to(values, x.dtype());
   Var history;
-  if (modes.records() && (requires_grad(x.get()) || requires_grad(source.get())))
+  if (is_tracked(x.get()) || is_tracked(source.get()))
     history = index_put(x, indices, source, false);
-  GradMode off(false);
-  if (source->storage == x->storage) source = clone(source);
-  own_memory(x->storage);
-  index_put_into(x.get(), indices, source.get(), false);  // checks before it writes
-  prepare_write(x.get(), "index_put_");
-  if (history && history->grad_fn) rebase_history(x.get(), {history->grad_fn, 0});
+  {
+    Plain plain;
+    if (source->storage == x->storage) source = clone(source);
+    own_memory(x->storage);
+    index_put_into(x.get(), indices, source.get(), false);  // checks before it writes
+    prepare_write(x.get(), "index_put_");
+  }
+  take_over(x.get(), history);
 }
 
 }  // namespace ops

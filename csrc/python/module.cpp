@@ -11,6 +11,7 @@
 namespace rl {
 
 extern PyMethodDef autograd_functions[];
+extern PyMethodDef forward_functions[];
 extern PyMethodDef interop_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
@@ -156,6 +157,7 @@ PyMODINIT_FUNC PyInit__C() {
   bool ok = namespaces && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
             add_node_type(module) == 0 && add_function_type(module) == 0 &&
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
+            PyModule_AddFunctions(module, forward_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -38,7 +39,22 @@ void store_result(Tensor* into, PyObject* result) {
   ops::copy_data(into, r);
 }
 
+Levels levels_in(PyObject* o) {
+  if (!o) return 0;
+  if (is_tensor(o)) return levels_of(reinterpret_cast<Tensor*>(o));
+  Levels all = 0;
+  if (PyTuple_Check(o) || PyList_Check(o))
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+      all |= levels_in(PySequence_Fast_GET_ITEM(o, i));
+  return all;
+}
+
 PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
+  if (dual_levels) {
+    Levels all = levels_in(out);
+    for (size_t i = 0; i < op.signature.params().size(); i++) all |= levels_in(slots[i]);
+    if (all) refuse_out(op.name.c_str());
+  }
   if (PyTuple_Check(out) || PyList_Check(out)) {
     PyObject* results = op.call(op, slots);
     if (!results) return nullptr;
@@ -95,10 +111,9 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     check_inplace(self, op.name.c_str());
     check_writable(self);
     // The op sees a stand-in with the same history, so that what it saves survives the write.
-    Var stand_in = lazy_clone(self);
-    if (Node* fn = grad_fn_of(self)) set_history(stand_in.get(), fn, int(self->output_nr));
+    Var before = stand_in(self);
     std::vector<PyObject*> given(slots, slots + op.signature.params().size());
-    given[0] = stand_in.object();
+    given[0] = before.object();
     PyObject* object = op.call(op, given.data());
     if (!object) return nullptr;
     Var result = Var::steal(reinterpret_cast<Tensor*>(object));
@@ -108,12 +123,12 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     if (result->dtype != self->dtype && category(result->dtype) > category(self->dtype))
       fail("result type ", info(result->dtype).tensor_name,
            " can't be cast to the desired output type ", info(self->dtype).tensor_name);
-    bool changed = result.get() != stand_in.get();
-    stand_in = {};
+    bool changed = result.get() != before.get();
+    before = {};
     prepare_write(self, op.name.c_str());
     if (changed) {
       ops::copy_data(self, result.get());
-      if (result->grad_fn) rebase_history(self, {result->grad_fn, result->output_nr});
+      take_over(self, result);
     }
   }
   return reinterpret_cast<PyObject*>(keep.release());

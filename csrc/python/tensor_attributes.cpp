@@ -1,5 +1,6 @@
 // The attributes of Tensor: shape, dtype, grad, ...
 #include "autograd/cuts.h"
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
@@ -154,6 +155,7 @@ void set_data(Tensor* t, PyObject* value) {
   Tensor* from = as_tensor(value);
   if (requires_grad(t) && !is_differentiable(from->dtype))
     fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+  Var before = levels_of(t) ? stand_in(t) : Var();
   Storage* storage = retain(from->storage);
   release(t->storage);
   t->storage = storage;
@@ -163,6 +165,9 @@ void set_data(Tensor* t, PyObject* value) {
   t->strides = from->strides;
   t->contiguous = from->contiguous;
   t->dtype = from->dtype;
+  if (!before) return;
+  separate_tangents(t);
+  if (before.sizes() == t->sizes && before.dtype() == t->dtype) replace_tangents(t, before);
 }
 
 Var reversed(Tensor* t) {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "autograd/cuts.h"
+#include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
@@ -175,6 +176,7 @@ PyObject* detach_(PyObject* o, PyObject*) {
     release_node(std::exchange(t->grad_fn, nullptr));
     t->output_nr = 0;
     t->requires_grad = false;
+    if (dual_levels) separate_tangents(t);
     return new_reference(o);
   });
 }
@@ -215,6 +217,7 @@ PyObject* set_storage(PyObject* o, PyObject* args) {
     t->numel = element_count(new_sizes);
     t->contiguous = is_contiguous(new_sizes, new_strides);
     t->storage->version++;
+    if (dual_levels) separate_tangents(t);
     return new_reference(o);
   });
 }
@@ -228,6 +231,7 @@ PyObject* resize_(PyObject* o, PyObject* args) {
     Tensor* t = as_tensor(o);
     Ints wanted = ints_argument(s, 0, sizes);
     check(!requires_grad(t), "cannot resize variables that require grad");
+    check(!levels_of(t), "cannot resize variables that has a forward grad");
     for (int64_t n : wanted) check(n >= 0, "resize_: negative size in ", wanted);
     int64_t n = element_count(wanted), bytes;
     check(n >= 0 && !__builtin_mul_overflow(n + t->offset, itemsize(t->dtype), &bytes),
@@ -321,6 +325,7 @@ PyObject* as_subclass(PyObject* o, PyObject* type) {
       Var v = ops::alias_view(Var(from));
       set_history(t, v->grad_fn, 0);
     }
+    if (dual_levels) share_tangents(t, from);
     return made;
   });
 }

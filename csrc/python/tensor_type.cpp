@@ -1,6 +1,7 @@
 // Life and death of tensors as Python objects.
 #include "python/tensor_type.h"
 
+#include "autograd/forward.h"
 #include "autograd/node.h"
 #include "ops/functions.h"
 #include "python/interop.h"
@@ -29,6 +30,7 @@ void drop_extra(Tensor* t) {
   Py_XDECREF(e->base);
   Py_XDECREF(e->hooks);
   Py_XDECREF(e->post_accumulate_hooks);
+  release(e->tangents);
   delete e;
 }
 

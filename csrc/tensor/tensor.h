@@ -15,6 +15,7 @@ namespace rl {
 
 struct Node;
 struct Tensor;
+struct Tangents;
 
 // How a view came to be; decides whether it may be written in place while gradients are recorded.
 enum class Creation : uint8_t { Default, CustomFunction, MultiOutput, NoGrad, Inference };
@@ -26,7 +27,8 @@ struct Extra {
   Node* accumulator = nullptr;  // weak: AccumulateGrad clears it when it dies
   PyObject* hooks = nullptr;    // dict of a leaf's tensor hooks
   PyObject* post_accumulate_hooks = nullptr;
-  uint32_t view_version = 0;  // the version for which a view's grad_fn is right
+  Tangents* tangents = nullptr;  // of forward mode; null: those of the base
+  uint32_t view_version = 0;     // the version for which a view's grad_fn is right
   Creation creation = Creation::Default;
   bool retains_grad = false;
   int8_t grad_dtype = -1;  // a DType, or -1: the tensor's own

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rushlight import _C
+
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
 
@@ -238,6 +240,15 @@ def _history(t: Any) -> str | None:
     return "requires_grad=True" if t.requires_grad else None
 
 
+def _tangent(t: Any) -> Iterator[str]:
+    if _C._is_dual(t):
+        from rushlight.autograd import forward_ad
+
+        tangent = forward_ad.unpack_dual(t).tangent
+        if tangent is not None:
+            yield f"tangent={tensor_repr(tangent)}"
+
+
 def tensor_repr(t: Any, *, name: str = "tensor") -> str:
     """The text of a tensor, as `name(values, facts)`."""
     prefix = name + "("
@@ -245,7 +256,7 @@ def tensor_repr(t: Any, *, name: str = "tensor") -> str:
     history = _history(t)
     plain = t.detach()
     text = prefix + _body(plain, indent)
-    facts = [*_facts(plain), *([history] if history else [])]
+    facts = [*_facts(plain), *([history] if history else []), *_tangent(t)]
     # The line of the last values counts two characters more than it has: torch breaks there.
     used = len(text) - text.rfind("\n") + 1
     for fact in facts:

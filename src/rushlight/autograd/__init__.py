@@ -220,7 +220,11 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    """gradcheck is imported when it is first used."""
+    """What few programs need is imported when it is first used."""
+    if name == "forward_ad":
+        from importlib import import_module
+
+        return import_module("rushlight.autograd.forward_ad")
     if name in ("gradcheck", "gradgradcheck"):
         from importlib import import_module
 

@@ -159,7 +159,6 @@ def compare_tables(check: Check, places: list[int], reverse: bool, forward: bool
             for i, table in zip(wanted, analytical(outputs[k], xs), strict=True):
                 _require_equal(check, outputs, k, i, table, differences[i][place], "")
     if forward:
-        _need_forward_ad("check_forward_ad")
         for i in wanted:
             for place, table in enumerate(forward_mode(check.func, check.inputs, i, places)):
                 _require_equal(
@@ -220,8 +219,6 @@ def _dot(a: list[float], b: list[float]) -> float:
 
 def compare_projections(check: Check, places: list[int], reverse: bool, forward: bool) -> None:
     """Compares u·(J v) for one random u and v; a failure is looked up entry by entry."""
-    if forward:
-        _need_forward_ad("check_forward_ad")
     for i in check.wanted:
         direction = _unit_direction(check.reference[i], 2 * i)
         along = numerical_along(check.func, check.reference, i, direction, places, check.eps)
@@ -327,14 +324,6 @@ def check_undefined(check: Check, places: list[int]) -> None:
                     f"undefined or zero, but that of input {i} is not (undefined: output "
                     f"{', '.join(map(str, sorted(missing)))})."
                 )
-
-
-def _need_forward_ad(option: str) -> None:
-    if not hasattr(torch.autograd, "forward_ad"):
-        raise NotImplementedError(
-            f"gradcheck: {option}=True needs rushlight.autograd.forward_ad, "
-            "which this version does not have"
-        )
 
 
 def _two_directions(t: Any) -> Any:

@@ -28,6 +28,16 @@ class BackwardCFunction(_C._FunctionBase):
             return cls.vjp(self, *grads)
         return cls.backward(self, *grads)
 
+    def _run_jvp(self, *tangents: Any) -> Any:
+        cls = self._forward_cls
+        if cls.jvp is Function.jvp:
+            raise NotImplementedError(
+                "You must implement the jvp function for custom autograd.Function to use it with "
+                f"forward mode AD: {cls.__qualname__} has none. Add a staticmethod jvp(ctx, "
+                "*tangents) that returns the tangents of the results, or detach() its arguments."
+            )
+        return cls.jvp(self, *tangents)
+
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Does nothing: sharing is found out by itself."""
 
@@ -150,6 +160,9 @@ def _bind_keywords(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return bound.args[len(lead) :]
 
 
+_TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a backward that is not itself differentiable: a second derivative raises."""
 
@@ -161,6 +174,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         finally:
             _C._set_grad_enabled(before)
+        if any(map(_C._is_dual, (*args, *ctx.saved_tensors))):
+            raise RuntimeError(_TWICE)
         if not recording:
             return outputs
         results = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -188,9 +203,7 @@ class _Poison(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError(_TWICE)
 
 
 class InplaceFunction(Function):
