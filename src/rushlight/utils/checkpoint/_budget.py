@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rushlight.utils.checkpoint._program import Call, Result
 
-_FLOPS_PER_BYTE = 10.0  # work in the time in which memory delivers a byte
+_FLOPS_PER_BYTE = 20.0  # work in the time in which memory delivers a byte
 _EXACT = 64  # candidates up to which the best choice is searched for
 
 

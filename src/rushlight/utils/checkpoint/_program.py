@@ -2,7 +2,8 @@
 
 Each op is a `Call`, each tensor that it returns a `Result`. What the graph saved is a place in the
 program. A slot owns its place, a result its call, a call the results it reads: so a part of the
-program lives as long as a slot that may need it, and backward frees it step by step.
+program lives as long as a slot that may need it, and backward frees it step by step. See
+docs/design/checkpointing.md.
 """
 
 from __future__ import annotations
