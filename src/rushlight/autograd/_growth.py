@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 from collections import namedtuple
@@ -103,6 +104,7 @@ def _repeats(root: Any) -> int:
 
 def warn_of_growth() -> None:
     """Warns once of a line whose results keep the graphs of several iterations alive."""
+    gc.collect()  # graphs on cycles wait for it, and nobody holds them
     holders = _holders()
     by_line: dict[Any, list[tuple[Any, int, int]]] = {}
     for roots, nodes, size in _C._live_graphs():
