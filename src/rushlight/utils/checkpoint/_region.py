@@ -137,6 +137,7 @@ class Region:
         self.savers: list[tuple[Any, int]] = []  # by slot: which op, and which argument of it
         self.ops = Ops()
         self.complete = False
+        self.writes = False  # the function writes to tensors that it has saved
         self.tape: Tape | None = None
         self.lock = _thread.RLock()
 
@@ -228,7 +229,7 @@ class Replay(Ops):
         region, index = self.region, len(self.marks)
         self.count = 0
         self.marks.append(region.mark(tensor, info))
-        value = tensor.detach()
+        value = tensor.clone() if region.writes else tensor.detach()
         if index < len(region.slots):
             if region.check != "none" and not _report.agree(region.marks[index], self.marks[index]):
                 self.fail(_report.different_tensor)
@@ -265,10 +266,8 @@ def unpack(slot: Slot) -> Any:
                 if error is not None:
                     raise error
             return value
-        if slot.value is None:
+        while slot.value is None or slot.value._version != slot.version:
+            region.writes |= slot.value is not None
             region.recompute()
         value, slot.value = slot.value, None
-    if value._version != slot.version:
-        what = "the region writes to a tensor after an op has saved it"
-        raise _report.overwritten(value, slot.version, what)
     return value
