@@ -127,6 +127,14 @@ def hooks_inside(x):
     return y.cos()
 
 
+def fills_a_buffer(x):
+    rows = x.new_zeros(4, *x.shape)
+    for i in range(4):
+        rows[i] = F.dropout(x * i, 0.25)
+        x = x + rows[i].sin()
+    return x
+
+
 def changed_list(x):
     shape = [2, 12]
     y = x.exp().view(shape)
@@ -158,6 +166,7 @@ PROGRAMS = [
     branch,
     regions,
     hooks_inside,
+    fills_a_buffer,
     changed_list,
     noise,
     gradient_inside,

@@ -15,7 +15,7 @@ from weakref import ref
 from rushlight import _C
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.autograd.graph import saved_tensors_hooks
-from rushlight.utils.checkpoint._report import overwritten
+from rushlight.utils.checkpoint._report import Overwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +63,7 @@ class Result:
 
     def get(self) -> Any:
         if self.version is not None and self.tensor._version != self.version:
-            what = "Tensor cached during selective activation checkpoint has been mutated"
-            raise overwritten(self.tensor, self.version, what)
+            raise Overwritten(self.tensor, self.version, kept=True)
         return self.tensor
 
     def drop_if_idle(self) -> None:
@@ -93,7 +92,7 @@ class Pinned(NamedTuple):
 
     def get(self) -> Any:
         if self.tensor._version != self.version:
-            raise overwritten(self.tensor, self.version, "a recomputation reads what has changed")
+            raise Overwritten(self.tensor, self.version, kept=False)
         return self.tensor
 
 

@@ -163,9 +163,7 @@ class Region:
             with self.ops if self.early_stop and self.tape is None else nullcontext():
                 result = self.function(*args, **kwargs)
         self.complete = True
-        if self.tape is not None:
-            self.states = None  # its calls know their own
-        elif self.states is not None:
+        if self.states is not None:
             self.states.forget_unused()
         return result
 
@@ -260,14 +258,23 @@ def unpack(slot: Slot) -> Any:
     region = slot.region
     with region.lock:
         if region.tape is not None:
-            value = region.tape.fetch(slot)
-            if region.check == "values":
-                error = _report.different_value(region.marks, slot.index, value, region.debug)
-                if error is not None:
-                    raise error
-            return value
+            try:
+                return _replayed(region.tape, slot)
+            except _report.Overwritten as error:
+                if error.kept and not region.tape.may_run_again:
+                    raise
+                region.tape = None  # values are gone that running the function brings back
         while slot.value is None or slot.value._version != slot.version:
             region.writes |= slot.value is not None
             region.recompute()
         value, slot.value = slot.value, None
+    return value
+
+
+def _replayed(tape: Tape, slot: Slot) -> Any:
+    value, region = tape.fetch(slot), slot.region
+    if region.check == "values":
+        error = _report.different_value(region.marks, slot.index, value, region.debug)
+        if error is not None:
+            raise error
     return value

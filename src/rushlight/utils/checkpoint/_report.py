@@ -20,6 +20,22 @@ class CheckpointError(RuntimeError):
     """A recomputation did not save what the forward pass had saved."""
 
 
+class Overwritten(CheckpointError):
+    """A tensor that a recomputation starts from is not what it was."""
+
+    def __init__(self, tensor: Any, version: int, kept: bool) -> None:
+        what = "a recomputation reads what has changed"
+        if kept:
+            what = "Tensor cached during selective activation checkpoint has been mutated"
+        super().__init__(
+            f"torch.utils.checkpoint: {what}: one of the variables needed for gradient "
+            f"computation has been modified by an inplace operation: [{tensor.dtype} "
+            f"{list(tensor.shape)}] is at version {tensor._version}; expected version {version} "
+            "instead."
+        )
+        self.kept = kept
+
+
 class Mark(NamedTuple):
     """A saved tensor as an error may have to describe it."""
 
@@ -142,11 +158,3 @@ def different_value(before: Sequence[Mark], at: int, value: Any, debug: bool) ->
     """What is wrong with the bits of a value that was computed for saved tensor `at`, if any."""
     now = before[at]._replace(checksum=_checksum(value))
     return None if now == before[at] else different_tensor(before, [*before[:at], now], debug)
-
-
-def overwritten(tensor: Any, version: int, what: str) -> CheckpointError:
-    return CheckpointError(
-        f"torch.utils.checkpoint: {what}: one of the variables needed for gradient computation "
-        f"has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}] is at "
-        f"version {tensor._version}; expected version {version} instead."
-    )

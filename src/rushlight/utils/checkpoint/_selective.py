@@ -47,6 +47,8 @@ class SelectiveCheckpointContext:
 
 
 class _Selective(Tape):
+    may_run_again = False
+
     def __init__(self, policy: Policy, allow_mutation: bool) -> None:
         super().__init__()
         self.policy = policy

@@ -30,6 +30,7 @@ class Tape(TorchFunctionMode):
     """A mode for a region's forward pass. Subclasses say which results are kept."""
 
     allow_mutation = False  # of kept results
+    may_run_again = True  # the function, when a kept result was written to
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[ref[Any], int, Place]] = {}
