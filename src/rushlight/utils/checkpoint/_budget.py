@@ -43,7 +43,8 @@ def choose(items: Sequence[tuple[int, float]], capacity: float) -> set[int]:
     """
     if len(items) > _EXACT:
         taken, room = set(), capacity
-        for i in sorted(range(len(items)), key=lambda i: items[i][1] / items[i][0], reverse=True):
+        worth = [value / max(size, 1) for size, value in items]
+        for i in sorted(range(len(items)), key=lambda i: -worth[i]):
             if items[i][0] <= room:
                 taken.add(i)
                 room -= items[i][0]
@@ -52,8 +53,12 @@ def choose(items: Sequence[tuple[int, float]], capacity: float) -> set[int]:
     front: list[tuple[int, float, tuple[int, ...]]] = [(0, 0.0, ())]
     for i, (size, value) in enumerate(items):
         with_it = [(b + size, v + value, (*c, i)) for b, v, c in front if b + size <= capacity]
-        best, front = -1.0, sorted(front + with_it, key=lambda t: (t[0], -t[1]))
-        front = [t for t in front if t[1] > best and (best := t[1]) is not None]
+        best = -1.0
+        choices, front = sorted(front + with_it, key=lambda choice: (choice[0], -choice[1])), []
+        for choice in choices:
+            if choice[1] > best:
+                best = choice[1]
+                front.append(choice)
     return set(front[-1][2])
 
 
@@ -72,7 +77,7 @@ class Budget(Tape):
         self.total = self.held = self.largest = 0
         self.work: dict[Call, float] = {}
         self.groups: dict[Call, list[Result]] = {}  # held: all that the graph saved of a call
-        self.heap: list[tuple[float, int, Call]] = []  # by value per byte; may be outdated
+        self.heap: list[tuple[float, int, int, Call]] = []  # by value per byte; may be outdated
         self.dropped: set[Call] = set()
 
     def __exit__(self, *error: object) -> None:
@@ -106,10 +111,11 @@ class Budget(Tape):
         if call in self.dropped:
             self.drop(call)
             return
-        self.largest = max(self.largest, self.size(call))
-        heapq.heappush(self.heap, (self.value(call) / max(self.size(call), 1), -call.number, call))
+        size, group = self.size(call), len(self.groups[call])
+        self.largest = max(self.largest, size)
+        heapq.heappush(self.heap, (self.value(call) / max(size, 1), -call.number, group, call))
         while self.held > self.share * self.total + self.largest:
-            self.drop(heapq.heappop(self.heap)[2])
+            self.drop(heapq.heappop(self.heap)[3])
 
     def drop(self, call: Call) -> None:
         self.dropped.add(call)
@@ -122,7 +128,9 @@ class Budget(Tape):
 
     def value(self, call: Call) -> float:
         """The work to run a call again, and those before it whose results nothing saves."""
-        calls = [call]
+        calls, found = [call], {call}
         for each in calls:
-            calls += {r.call for r in each.inputs if not r.slots}.difference(calls)
+            before = [r.call for r in each.inputs if not r.slots and r.call not in found]
+            calls += dict.fromkeys(before)
+            found.update(before)
         return sum(self.work.get(each, 0.0) for each in calls)

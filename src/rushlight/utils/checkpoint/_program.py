@@ -137,13 +137,17 @@ class Call:
             return value.clone() if write else value  # what it writes to changed in forward
 
         saved: list[Any] = []
+
+        def catch(value: Any) -> None:
+            saved.append(value.detach())
+
         now = [(generator, generator._raw_state()) for generator, _ in self.states]
         with ExitStack() as stack:
             # Only what an op saves on the side needs a graph around it.
             stack.enter_context(enable_grad() if self.hidden else no_grad())
             args, kwargs = transform(self.arguments, PLACES, tensor)
             if self.hidden:
-                stack.enter_context(saved_tensors_hooks(lambda t: saved.append(t.detach()), id))
+                stack.enter_context(saved_tensors_hooks(catch, catch))
             for generator, state in self.states:
                 generator._set_raw_state(state)
             try:

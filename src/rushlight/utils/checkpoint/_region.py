@@ -158,10 +158,13 @@ class Region:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], context: AbstractContextManager[Any]
     ) -> Any:
         entering.call = self, [v for v in (*args, *kwargs.values()) if isinstance(v, _C.Tensor)]
-        with saved_tensors_hooks(self.pack, unpack, with_info=True), context:
+        try:
+            with saved_tensors_hooks(self.pack, unpack, with_info=True), context:
+                entering.call = None
+                with self.ops if self.early_stop and self.tape is None else nullcontext():
+                    result = self.function(*args, **kwargs)
+        finally:
             entering.call = None
-            with self.ops if self.early_stop and self.tape is None else nullcontext():
-                result = self.function(*args, **kwargs)
         self.complete = True
         if self.states is not None:
             self.states.forget_unused()
