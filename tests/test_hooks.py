@@ -408,6 +408,64 @@ class TestNodeHooks:
                 register(3)
 
 
+class TestSeveralTensors:
+    """register_multi_grad_hook: once per pass, for the tensors that the pass reaches."""
+
+    def hooked(self, tensors, **mode):
+        seen = []
+        handle = torch.autograd.graph.register_multi_grad_hook(tensors, seen.append, **mode)
+        return seen, handle
+
+    def test_all_gradients_at_once(self):
+        x, y = leaf(2.0), leaf(3.0)
+        seen, handle = self.hooked((x, y))
+        (x * y).backward()
+        (x * y * 10).backward()
+        assert [[g.item() for g in grads] for grads in seen] == [[3, 2], [30, 20]]
+        handle.remove()
+        (x * y).backward()
+        assert len(seen) == 2
+
+    def test_tensors_that_the_pass_does_not_reach_are_none(self):
+        x, y, z = leaf(1.0), leaf(2.0), leaf(3.0)
+        seen, _ = self.hooked((x, y, z))
+        (x * y).backward()
+        (x * z).backward()
+        (x * y).backward(inputs=[y])
+        torch.autograd.grad(z * 2, z)
+        assert [[g is None for g in grads] for grads in seen] == [
+            [False, False, True],
+            [False, True, False],
+            [True, False, True],
+            [True, True, False],
+        ]
+
+    def test_any_runs_once_per_pass_with_the_first(self):
+        x = leaf(1.0)
+        y = x * 2
+        seen, _ = self.hooked((x, y, torch.zeros(1)), mode="any")
+        (y * 3).backward(retain_graph=True)
+        (y * 5).backward()
+        assert [g.item() for g in seen] == [3, 5]
+
+    def test_a_pass_inside_a_pass_is_counted_apart(self):
+        x, y = leaf(1.0), leaf(2.0)
+        seen, _ = self.hooked((x, y))
+        z = x * 1
+
+        @z.register_hook
+        @torch.enable_grad()
+        def inner(g):
+            (y * 7).backward()
+
+        (z * y).backward()
+        assert [[g is None for g in grads] for grads in seen] == [[True, False], [False, False]]
+
+    def test_unknown_modes_are_refused(self):
+        with pytest.raises(ValueError, match="Expects mode to be one of"):
+            self.hooked((leaf(1.0),), mode="some")
+
+
 class TestRecursion:
     def test_backward_inside_a_hook(self):
         x, w = leaf(2.0), leaf(3.0)

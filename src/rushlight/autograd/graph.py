@@ -266,31 +266,43 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
 ) -> Any:
-    """Calls ``fn`` once per backward: with all gradients (``mode="all"``), or the first."""
+    """Calls ``fn`` once per backward pass that reaches one of ``tensors``.
+
+    With ``mode="all"`` it gets the list of their gradients, None for tensors that the pass does not
+    reach, once the last of them is ready; with ``mode="any"`` the first gradient that is.
+
+    >>> import rushlight as torch
+    >>> x, y, z = (torch.ones((), requires_grad=True) for _ in range(3))
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((x, y, z), print)
+    >>> (x * y).backward()
+    [tensor(1.), tensor(1.), None]
+    """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if mode == "any":
+        tensors = [t for t in tensors if t.requires_grad]
     lock = _thread.allocate_lock()
-    grads: list[Any] = [None] * len(tensors)
-    state = {"count": 0}
+    nodes = [_C._gradient_edge(t)[0] for t in tensors]
+    passes: dict[int, list[Any]] = {}  # the gradients of passes that run now, by number
 
     def hook_for(index: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
+            number = _C._current_graph_task_id()
             with lock:
-                if mode == "any":
-                    first, state["count"] = state["count"] == 0, state["count"] + 1
-                    if state["count"] == len(tensors):
-                        state["count"] = 0
-                    if first:
-                        fn(grad)
-                    return
-                grads[index] = grad
-                state["count"] += 1
-                if state["count"] < len(tensors):
-                    return
-                state["count"] = 0
-                ready = list(grads)
-                grads[:] = [None] * len(tensors)
-            fn(ready)
+                first = number not in passes
+                if first:
+                    reached = sum(map(_C._will_execute, nodes))
+                    passes[number] = [reached, [None] * len(nodes)]
+                state = passes[number]
+                state[0] -= 1
+                state[1][index] = grad
+                last = state[0] == 0
+                if last:
+                    del passes[number]
+            if mode == "any" and first:
+                fn(grad)
+            elif mode == "all" and last:
+                fn(state[1])
 
         return hook
 
