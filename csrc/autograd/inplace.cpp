@@ -58,11 +58,16 @@ Region* region_of(const Tensor* view, const Tensor* base) {
 // Gives a view the history of the elements of its base that it shows.
 void adopt_view(Tensor* t) {
   Extra& e = *t->extra;
+  Node* before = t->grad_fn;
+  uint32_t before_nr = t->output_nr;
+  Py_XINCREF(before);
   Node* node = new_node(region_class, 1);
   node->payload<RegionPtr>() = region_of(t, e.base);
   set_edge(node, 0, e.base);
   set_history(t, node, 0);
   e.view_version = t->storage->version;
+  move_retained(t, before, before_nr);
+  release_node(before);
   created(node);
   Py_DECREF(node);
 }

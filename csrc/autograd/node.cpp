@@ -91,6 +91,8 @@ Node* new_node(const NodeClass& cls, int edges, int outputs) {
   return node;
 }
 
+uint64_t nodes_made() { return next_sequence; }
+
 void for_each_node(void (*visit)(Node*, void*), void* context) {
   for (int i = 0; i < kPools; i++)
     pool(i).for_each([&](PyObject* o) { visit(reinterpret_cast<Node*>(o), context); });

@@ -11,6 +11,7 @@ namespace rl {
 
 PyObject* live_graphs(PyObject*, PyObject*);
 PyObject* set_grad_layout(PyObject*, PyObject* on);
+uint64_t nodes_made();
 PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 namespace {
@@ -114,6 +115,10 @@ void watch_growth() {
   static PyCodeObject* code = nullptr;  // compared, never used
   static int lasti = 0, streak = 0;
   static int64_t before = 0;
+  static uint64_t marks[kPatience + 1] =
+      {};  // nodes made until the latest passes, the oldest first
+  std::copy(marks + 1, std::end(marks), marks);
+  marks[kPatience] = nodes_made();
   int now_lasti;
   PyCodeObject* now = rl_user_frame(&now_lasti);
   bool same = now == code && now_lasti == lasti;
@@ -126,7 +131,15 @@ void watch_growth() {
   if (streak < kPatience) return;
   streak = kPause;
   PyObject* module = PyImport_ImportModule("rushlight.autograd._growth");
-  PyObject* done = module ? PyObject_CallMethod(module, "warn_of_growth", nullptr) : nullptr;
+  PyObject* list = PyList_New(0);
+  for (uint64_t mark : marks) {
+    PyObject* number = PyLong_FromUnsignedLongLong(mark);
+    if (list && number && PyList_Append(list, number) < 0) Py_CLEAR(list);
+    Py_XDECREF(number);
+  }
+  PyObject* done =
+      module && list ? PyObject_CallMethod(module, "warn_of_growth", "O", list) : nullptr;
+  Py_XDECREF(list);
   Py_XDECREF(module);
   if (!done) throw PythonError{};
   Py_DECREF(done);
@@ -324,6 +337,24 @@ PyObject* get_will_execute(PyObject*, PyObject* node) {
     return PyBool_FromLong(will_execute(reinterpret_cast<Node*>(node)));
   });
 }
+// _edge_stand_in(node, i): an empty tensor whose gradient flows into edge i of the node, or None.
+PyObject* edge_stand_in(PyObject*, PyObject* args) {
+  PyObject* o;
+  unsigned i;
+  if (!PyArg_ParseTuple(args, "O!I", &NodeType, &o, &i)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    auto* node = reinterpret_cast<Node*>(o);
+    check(i < node->edge_count, "the node has ", node->edge_count, " edges, got ", i);
+    const Edge& edge = node->edges[i];
+    if (!edge.node) Py_RETURN_NONE;
+    Var v = empty({0}, edge.node->meta(edge.nr).dtype);
+    Py_INCREF(edge.node);
+    v->grad_fn = edge.node;
+    v->output_nr = edge.nr;
+    if (edge.node->leads_to_python) mark(v.get());
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
 PyObject* get_live_nodes(PyObject*, PyObject*) { return PyLong_FromLongLong(live_nodes); }
 
 PyObject* increment_version(PyObject*, PyObject* o) {
@@ -366,6 +397,7 @@ PyMethodDef autograd_functions[] = {
     {"_note_copied", note_copied, METH_VARARGS, nullptr},
     {"_current_graph_task_id", get_current_run, METH_NOARGS, nullptr},
     {"_will_execute", get_will_execute, METH_O, nullptr},
+    {"_edge_stand_in", edge_stand_in, METH_VARARGS, nullptr},
     {"_live_nodes", get_live_nodes, METH_NOARGS, nullptr},
     {"_live_graphs", live_graphs, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},

@@ -267,7 +267,13 @@ PyObject* get_non_differentiable(PyObject* o, void*) {
   return tuple_member(as_function(o)->non_differentiable);
 }
 
+PyObject* clear_saved(PyObject* o, PyObject*) {
+  free_saved(as_function(o));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef ctx_methods[] = {
+    {"_clear_saved", clear_saved, METH_NOARGS, "Lets go of what save_for_backward kept."},
     {"save_for_backward", save_for_backward, METH_VARARGS,
      "save_for_backward(*tensors): keeps tensors for backward, checked for in-place changes."},
     {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},

@@ -102,7 +102,7 @@ def _repeats(root: Any) -> int:
     return count
 
 
-def warn_of_growth() -> None:
+def warn_of_growth(marks: list[int]) -> None:
     """Warns once of a line whose results keep the graphs of several iterations alive."""
     gc.collect()  # graphs on cycles wait for it, and nobody holds them
     holders = _holders()
