@@ -47,6 +47,17 @@ def transposed(dtype, seed):
     yield sample(make(3), 0, -1)
 
 
+@samples("positive")
+def itself(dtype, seed):
+    if dtype == torch.bool:
+        return
+    make = Maker(dtype, seed)
+    for t in layouts(make, 2, 3):
+        yield sample(t)
+    yield sample(make())
+    yield sample(make(0, 3))
+
+
 @samples("t")
 def matrix_transposed(dtype, seed):
     make = Maker(dtype, seed)
