@@ -1,5 +1,6 @@
 """Sample inputs of the views and of indexing; `samples` imports this module."""
 
+import rushlight
 from samples import Maker, sample, samples
 
 
@@ -49,7 +50,7 @@ def transposed(dtype, seed):
 
 @samples("positive")
 def itself(dtype, seed):
-    if dtype == torch.bool:
+    if dtype == rushlight.bool:
         return
     make = Maker(dtype, seed)
     for t in layouts(make, 2, 3):
