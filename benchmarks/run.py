@@ -9,7 +9,17 @@ from pathlib import Path
 
 from harness import HERE, arguments
 
-SCRIPTS = ["overhead", "autograd", "elementwise", "rows", "gemm", "imports", "deep", "leaks"]
+SCRIPTS = [
+    "overhead",
+    "autograd",
+    "elementwise",
+    "rows",
+    "gemm",
+    "imports",
+    "deep",
+    "leaks",
+    "checkpoint",
+]
 
 
 def main() -> int:

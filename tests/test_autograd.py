@@ -437,6 +437,169 @@ class TestAccumulation:
         assert x.grad.item() == 24
         x.grad = None
 
+    def test_backward_with_create_graph_needs_no_warning(self):
+        x = leaf(2.0)
+        (x**3).backward(create_graph=True)
+        assert x.grad.requires_grad
+
+    def test_a_gradient_without_history_is_added_to_out_of_place(self):
+        x = leaf(2.0)
+        (x**2).backward()
+        first = x.grad
+        (x**2).backward(create_graph=True)
+        assert x.grad is not first
+        assert (first.item(), x.grad.item()) == (4, 8)
+
+    def test_a_gradient_given_by_the_user_is_added_to_in_place(self):
+        x = leaf([1.0])
+        given = torch.ones(1, dtype=torch.float64)
+        x.grad = given
+        (x * 2).sum().backward()
+        assert x.grad is given
+        assert given.item() == 3
+
+    class Rows(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return torch.ones(3, 2, dtype=torch.float64)
+
+    def strides_of_grad(self):
+        x = torch.ones(2, 3, dtype=torch.float64).t().requires_grad_()
+        self.Rows.apply(x).sum().backward()
+        return x.grad.stride()
+
+    def test_the_layout_policy(self):
+        assert self.strides_of_grad() == (1, 3)
+        with torch.autograd.enforce_grad_layout_policy(False):
+            assert self.strides_of_grad() == (2, 1)
+            with torch.autograd.grad_mode.enforce_grad_layout_policy(True):
+                assert self.strides_of_grad() == (1, 3)
+        assert self.strides_of_grad() == (1, 3)
+
+    def test_the_layout_policy_acts_when_made(self):
+        policy = torch.autograd.enforce_grad_layout_policy(False)
+        try:
+            assert self.strides_of_grad() == (2, 1)
+        finally:
+            policy.__exit__(None, None, None)
+
+    def test_grad_dtype(self):
+        x = leaf([1.0, 2.0], torch.bfloat16)
+        assert x.grad_dtype == torch.bfloat16
+        x.grad_dtype = torch.float32
+        (x * 3).sum().backward()
+        assert x.grad.dtype == torch.float32
+        with pytest.raises(RuntimeError, match="dtype"):
+            x.grad_dtype = torch.float64
+        x.grad = None
+        x.grad_dtype = torch.bfloat16
+        (x * 3).sum().backward()
+        assert x.grad.dtype == torch.bfloat16
+
+    @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1, 1)])
+    def test_shapes_at_the_edges(self, shape):
+        x = torch.ones(shape, dtype=torch.float64, requires_grad=True)
+        for _ in range(2):
+            (x * 3).sum().backward()
+        assert x.grad.shape == shape
+        assert (x.grad == 6).all()
+
+
+class TestEdges:
+    """GradientEdge stands for a tensor wherever gradients start or end."""
+
+    edge = staticmethod(torch.autograd.graph.get_gradient_edge)
+
+    def test_an_edge_is_a_node_and_a_number(self):
+        x = leaf([1.0, 2.0])
+        a, b = x.unbind()
+        assert self.edge(b).node is b.grad_fn
+        assert self.edge(b).output_nr == 1
+        assert type(self.edge(x).node).__name__ == "AccumulateGrad"
+        assert isinstance(self.edge(a), torch.autograd.graph.GradientEdge)
+
+    def test_as_inputs_and_outputs(self):
+        x = leaf(2.0)
+        y = x * 3
+        z = y * y
+        one = torch.ones((), dtype=torch.float64)
+        gy, gx = grad(self.edge(z), [self.edge(y), self.edge(x)], one)
+        assert (gy.item(), gx.item()) == (12, 36)
+
+    def test_the_tensor_need_not_live(self):
+        x = leaf(2.0)
+        y = x * 3
+        edge = self.edge(y)
+        z = y * y
+        del y
+        assert grad(z, [edge])[0].item() == 12
+
+    def test_backward_from_and_to_edges(self):
+        x, w = leaf(2.0), leaf(3.0)
+        one = torch.ones((), dtype=torch.float64)
+        torch.autograd.backward(self.edge(x * w), one, inputs=[self.edge(x)])
+        assert x.grad.item() == 3
+        assert w.grad is None
+
+    def test_tensors_without_gradient_have_none(self):
+        with pytest.raises(RuntimeError, match="not possible to get the gradient edge"):
+            self.edge(torch.zeros(1))
+
+
+class TestDicts:
+    def test_grad_answers_a_dict_with_a_dict(self):
+        x, w = leaf(2.0), leaf(3.0)
+        found = grad(x * w, {"x": x, "w": w})
+        assert {k: v.item() for k, v in found.items()} == {"x": 3, "w": 2}
+
+    def test_backward_takes_the_values_of_a_dict(self):
+        x, w = leaf(2.0), leaf(3.0)
+        (x * w).backward(inputs={"x": x})
+        assert x.grad.item() == 3
+        assert w.grad is None
+
+    def test_other_mappings_are_refused(self):
+        from types import MappingProxyType
+
+        x = leaf(2.0)
+        with pytest.raises(TypeError):
+            (x * 2).backward(inputs=MappingProxyType({"x": x}))
+
+
+class TestBatchedGrads:
+    def test_one_row_per_gradient(self):
+        x = leaf([1.0, 2.0, 3.0])
+        (jacobian,) = grad(x**2, x, torch.eye(3, dtype=torch.float64), is_grads_batched=True)
+        check(jacobian, [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]])
+
+
+class TestDeprecatedNames:
+    def test_grad_variables(self):
+        x = leaf([1.0])
+        v = torch.ones(1, dtype=torch.float64)
+        with pytest.warns(FutureWarning, match="grad_variables"):
+            torch.autograd.backward(x * 2, grad_variables=v)
+        assert x.grad.item() == 2
+
+    def test_variable(self):
+        from rushlight.autograd.variable import Variable, VariableMeta
+
+        assert torch.autograd.Variable is Variable
+        assert isinstance(torch.zeros(1), Variable)
+        assert isinstance(Variable, VariableMeta)
+        x = Variable(torch.ones(2), requires_grad=True)
+        assert x.requires_grad
+        with pytest.raises(RuntimeError, match="deprecated"):
+            torch.autograd.variable(3)
+
+    def test_only_inputs_is_accepted(self):
+        x = leaf(2.0)
+        assert grad(x * 3, x, only_inputs=True)[0].item() == 3
+
 
 def test_training_loop_reaches_the_solution():
     truth = torch.tensor([[2.0], [-3.0]], dtype=torch.float64)

@@ -446,6 +446,189 @@ class TestOnceDifferentiable:
         with pytest.raises(RuntimeError, match="once_differentiable"):
             g.sum().backward()
 
+    def test_second_order_by_grad_raises_too(self):
+        x = leaf([3.0])
+        (g,) = torch.autograd.grad((self.Square.apply(x) * x).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            torch.autograd.grad(g.sum(), x)
+
+    def test_a_tensor_kept_on_ctx_counts_as_saved(self):
+        class Square(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.x = x
+                return x * x
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx, g):
+                return 2 * ctx.x * g
+
+        x = leaf([3.0])
+        (g,) = torch.autograd.grad((Square.apply(x) * x).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            torch.autograd.grad(g.sum(), x)
+
+    def test_without_a_second_derivative_nothing_is_recorded(self):
+        x = leaf([3.0])
+        (g,) = torch.autograd.grad(self.Square.apply(x).sum(), x)
+        assert g.grad_fn is None
+
+
+class TestArguments:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x, scale=2, shift=0):
+            ctx.scale = scale
+            return x * scale + shift
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.scale, None, None
+
+    def test_by_keyword_and_by_default(self):
+        x = leaf([1.0])
+        assert self.Scaled.apply(x).item() == 2
+        assert self.Scaled.apply(x, shift=5, scale=3).item() == 8
+        self.Scaled.apply(x, scale=4).sum().backward()
+        assert x.grad.item() == 4
+
+    def test_setup_context_sees_the_defaults(self):
+        seen = []
+
+        class Scaled(Function):
+            @staticmethod
+            def forward(x, scale=2):
+                return x * scale
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                seen.append(inputs[1])
+                ctx.scale = inputs[1]
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.scale, None
+
+        x = leaf([1.0])
+        Scaled.apply(x).sum().backward()
+        Scaled.apply(x, scale=5).sum().backward()
+        assert seen == [2, 5]
+        assert x.grad.item() == 7
+
+    def test_keyword_only_arguments_are_refused(self):
+        class Scaled(Function):
+            @staticmethod
+            def forward(ctx, x, *, scale=2):
+                return x * scale
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        with pytest.raises(TypeError, match="keyword-only argument of forward, 'scale'"):
+            Scaled.apply(leaf([1.0]), scale=3)
+
+    def test_unknown_keywords_are_refused(self):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            self.Scaled.apply(leaf([1.0]), nonsense=3)
+
+    def test_backward_may_take_its_gradients_in_a_list(self):
+        class Boxed(Function):
+            boxed_grads_call = True
+
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2, x * 3
+
+            @staticmethod
+            def backward(ctx, grads):
+                assert isinstance(grads, list)
+                b = grads.pop()
+                return grads.pop() * 2 + b * 3
+
+        x = leaf([1.0])
+        a, b = Boxed.apply(x)
+        (a + b).sum().backward()
+        assert x.grad.item() == 5
+
+    def test_vjp_is_another_name_for_backward(self):
+        class Double(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def vjp(ctx, g):
+                return g * 2
+
+        x = leaf([1.0])
+        Double.apply(x).sum().backward()
+        assert x.grad.item() == 2
+
+    def test_vjp_and_backward_together_are_refused(self):
+        class Both(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+            @staticmethod
+            def vjp(ctx, g):
+                return g
+
+        with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+            Both.apply(leaf([1.0])).sum().backward()
+
+
+class TestNames:
+    def test_the_node_is_the_context_and_is_named_after_the_function(self):
+        y = Cube.apply(leaf([1.0]))
+        assert type(y.grad_fn).__name__ == "CubeBackward"
+        assert isinstance(y.grad_fn, torch.autograd.function.BackwardCFunction)
+        assert isinstance(y.grad_fn, torch.autograd.graph.Node)
+        assert type(Cube) is torch.autograd.function.FunctionMeta
+
+    def test_attributes_of_the_context_can_be_read_on_the_node(self):
+        class Noted(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.note = "kept"
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        assert Noted.apply(leaf([1.0])).grad_fn.note == "kept"
+
+    def test_legacy_classes(self):
+        assert issubclass(torch.autograd.function.InplaceFunction, Function)
+        assert torch.autograd.NestedIOFunction is torch.autograd.function.NestedIOFunction
+        with pytest.raises(RuntimeError, match="NestedIOFunction"):
+            torch.autograd.NestedIOFunction.apply(leaf([1.0]))
+
+    def test_calls_without_effect(self):
+        class Old(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_shared_storage((x, x))
+                ctx.save_for_backward(x)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_tensors
+                ctx.maybe_clear_saved_tensors()
+                return g * 2 + 0 * x
+
+        x = leaf([1.0])
+        Old.apply(x).sum().backward()
+        assert x.grad.item() == 2
+
 
 class TestManyOutputs:
     class SumDifference(Function):

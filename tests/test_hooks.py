@@ -212,6 +212,260 @@ class TestWrongHooks:
         assert torch.is_grad_enabled()
 
 
+class TestOrder:
+    """Tensor hooks, retained gradient, node pre-hooks, the node, post-accumulate, post-hooks."""
+
+    def test_every_kind_of_hook_on_one_node(self):
+        log = []
+        x = leaf(1.0)
+        y = x * 3
+        y.grad_fn.register_hook(lambda i, o: log.append("post"))
+        y.grad_fn.register_prehook(lambda g: log.append(f"pre, retained {y.grad.item()}"))
+        y.retain_grad()
+        y.register_hook(lambda g: log.append("tensor 1"))
+        y.register_hook(lambda g: log.append("tensor 2"))
+        (y * 2).backward()
+        assert log == ["tensor 1", "tensor 2", "pre, retained 2.0", "post"]
+
+    def test_a_leaf(self):
+        log = []
+        x = leaf(1.0)
+        y = x * 3
+        node = y.grad_fn.next_functions[0][0]
+        node.register_hook(lambda i, o: log.append(("post", i, x.grad.item())))
+        x.register_post_accumulate_grad_hook(lambda p: log.append(("accumulated", p is x)))
+        node.register_prehook(lambda g: log.append(("pre", x.grad)))
+        x.register_hook(lambda g: log.append("tensor"))
+        y.backward()
+        assert log == ["tensor", ("pre", None), ("accumulated", True), ("post", (), 3.0)]
+
+    def test_pre_hooks_change_what_goes_on_but_not_what_was_retained(self):
+        x = leaf(1.0)
+        y = x * 3
+        y.retain_grad()
+        y.grad_fn.register_prehook(lambda g: (g[0] * 100,))
+        y.backward()
+        assert (y.grad.item(), x.grad.item()) == (1, 300)
+
+    def test_post_hooks_change_the_gradients_of_the_inputs(self):
+        x, w = leaf(1.0), leaf(2.0)
+        y = x * w
+        y.grad_fn.register_hook(lambda i, o: (i[0] * 10, i[1] + o[0]))
+        y.backward()
+        assert (x.grad.item(), w.grad.item()) == (20, 2)
+
+    def test_nodes_run_latest_first_and_leaves_as_soon_as_they_are_ready(self):
+        log = []
+        x, w = leaf(1.0), leaf(1.0)
+        a = x * 2
+        b = w * 3
+        for name, t in (("x", x), ("w", w), ("a", a), ("b", b)):
+            t.register_hook(lambda g, name=name: log.append(name))
+        (a + b).backward()
+        assert log == ["b", "w", "a", "x"]
+
+
+class TestInPlace:
+    def test_hooks_stay_with_the_value_they_were_registered_on(self):
+        seen = []
+        t = leaf(1.0) * 1
+        t.register_hook(lambda g: seen.append(("before", g.item())))
+        t.mul_(5)
+        t.register_hook(lambda g: seen.append(("after", g.item())))
+        (t * 2).backward()
+        assert seen == [("after", 2), ("before", 10)]
+
+    def test_retained_gradients_move_with_the_tensor(self):
+        t = leaf([1.0, 2.0]) * 1
+        t.retain_grad()
+        t.mul_(5)
+        t[0] = 7.0
+        t.view(2, 1).add_(1)
+        (t * 2).sum().backward()
+        assert t.grad.tolist() == [2, 2]
+
+    def test_hooks_of_a_view_after_its_base_changed(self):
+        seen = []
+        t = leaf([1.0, 2.0]) * 1
+        v = t[:1]
+        t.mul_(3)
+        v.register_hook(lambda g: seen.append(g.tolist()))
+        (v * 2).sum().backward()
+        assert seen == [[2]]
+
+
+class TestPostAccumulate:
+    def test_runs_once_per_backward_with_the_sum(self):
+        seen = []
+        x = leaf(1.0)
+        x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.item()))
+        (x * 3 + x * 4).backward()
+        (x * 5).backward()
+        assert seen == [7, 12]
+
+    def test_may_step_and_clear_the_gradient(self):
+        x = leaf(1.0)
+
+        def step(p):
+            with torch.no_grad():
+                p.sub_(p.grad, alpha=0.5)
+            p.grad = None
+
+        x.register_post_accumulate_grad_hook(step)
+        (x * 3).backward()
+        assert x.item() == -0.5
+        assert x.grad is None
+
+    def test_grad_does_not_run_it(self):
+        x = leaf(1.0)
+        x.register_post_accumulate_grad_hook(lambda p: pytest.fail("ran"))
+        torch.autograd.grad(x * 2, x)
+        w = leaf(1.0)
+        (x * w).backward(inputs=[w])
+
+    def test_only_leaves_that_require_grad_have_it(self):
+        with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):
+            (leaf(1.0) * 2).register_post_accumulate_grad_hook(print)
+        with pytest.raises(RuntimeError, match="doesn't require gradient"):
+            torch.zeros(1).register_post_accumulate_grad_hook(print)
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_exceptions_come_out_after_the_gradient_was_written(self, error):
+        def fail(p):
+            raise error("from the hook")
+
+        x = leaf(1.0)
+        handle = x.register_post_accumulate_grad_hook(fail)
+        with pytest.raises(error, match="from the hook"):
+            (x * 3).backward()
+        assert x.grad.item() == 3
+        handle.remove()
+        (x * 3).backward()
+        assert x.grad.item() == 6
+
+
+class TestNodeHooks:
+    @pytest.mark.parametrize("kind", ["register_prehook", "register_hook"])
+    def test_a_hook_may_remove_itself_during_the_run(self, kind):
+        calls = []
+
+        def once(*grads):
+            calls.append(1)
+            handle.remove()
+
+        y = leaf(1.0) * 2
+        handle = getattr(y.grad_fn, kind)(once)
+        getattr(y.grad_fn, kind)(lambda *grads: calls.append(2))
+        y.backward(retain_graph=True)
+        y.backward()
+        assert calls == [1, 2, 2]
+
+    @pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
+    @pytest.mark.parametrize("kind", ["register_prehook", "register_hook"])
+    def test_exceptions_come_out_as_raised(self, kind, error):
+        def fail(*grads):
+            raise error("from the hook")
+
+        x = leaf(1.0)
+        y = x * 2
+        handle = getattr(y.grad_fn, kind)(fail)
+        with pytest.raises(error, match="from the hook"):
+            y.backward(retain_graph=True)
+        assert x.grad is None
+        handle.remove()
+        y.backward()
+        assert x.grad.item() == 2
+
+    def test_gradients_that_do_not_exist_are_none(self):
+        seen = []
+        y = leaf(1.0) * torch.tensor(3.0, dtype=torch.float64)
+        y.grad_fn.register_hook(lambda i, o: seen.append(i[1]))
+        y.backward()
+        assert seen == [None]
+
+    def test_hooks_of_the_accumulating_node_go_with_it(self):
+        calls = []
+        x = leaf(1.0)
+        (x * 1).grad_fn.next_functions[0][0].register_hook(lambda i, o: calls.append(1))
+        (x * 1).backward()
+        assert calls == []
+
+    def test_wrong_counts_raise(self):
+        y = leaf(1.0) * leaf(2.0)
+        y.grad_fn.register_hook(lambda i, o: (i[0],))
+        with pytest.raises(RuntimeError, match="incorrect number of values"):
+            y.backward()
+
+    def test_hooks_must_be_callable(self):
+        x = leaf(1.0)
+        for register in (
+            x.register_hook,
+            x.register_post_accumulate_grad_hook,
+            (x * 1).grad_fn.register_hook,
+            (x * 1).grad_fn.register_prehook,
+        ):
+            with pytest.raises(TypeError, match="must be callable, got int"):
+                register(3)
+
+
+class TestSeveralTensors:
+    """register_multi_grad_hook: once per pass, for the tensors that the pass reaches."""
+
+    def hooked(self, tensors, **mode):
+        seen = []
+        handle = torch.autograd.graph.register_multi_grad_hook(tensors, seen.append, **mode)
+        return seen, handle
+
+    def test_all_gradients_at_once(self):
+        x, y = leaf(2.0), leaf(3.0)
+        seen, handle = self.hooked((x, y))
+        (x * y).backward()
+        (x * y * 10).backward()
+        assert [[g.item() for g in grads] for grads in seen] == [[3, 2], [30, 20]]
+        handle.remove()
+        (x * y).backward()
+        assert len(seen) == 2
+
+    def test_tensors_that_the_pass_does_not_reach_are_none(self):
+        x, y, z = leaf(1.0), leaf(2.0), leaf(3.0)
+        seen, _ = self.hooked((x, y, z))
+        (x * y).backward()
+        (x * z).backward()
+        (x * y).backward(inputs=[y])
+        torch.autograd.grad(z * 2, z)
+        assert [[g is None for g in grads] for grads in seen] == [
+            [False, False, True],
+            [False, True, False],
+            [True, False, True],
+            [True, True, False],
+        ]
+
+    def test_any_runs_once_per_pass_with_the_first(self):
+        x = leaf(1.0)
+        y = x * 2
+        seen, _ = self.hooked((x, y, torch.zeros(1)), mode="any")
+        (y * 3).backward(retain_graph=True)
+        (y * 5).backward()
+        assert [g.item() for g in seen] == [3, 5]
+
+    def test_a_pass_inside_a_pass_is_counted_apart(self):
+        x, y = leaf(1.0), leaf(2.0)
+        seen, _ = self.hooked((x, y))
+        z = x * 1
+
+        @z.register_hook
+        @torch.enable_grad()
+        def inner(g):
+            (y * 7).backward()
+
+        (z * y).backward()
+        assert [[g is None for g in grads] for grads in seen] == [[True, False], [False, False]]
+
+    def test_unknown_modes_are_refused(self):
+        with pytest.raises(ValueError, match="Expects mode to be one of"):
+            self.hooked((leaf(1.0),), mode="some")
+
+
 class TestRecursion:
     def test_backward_inside_a_hook(self):
         x, w = leaf(2.0), leaf(3.0)
@@ -222,7 +476,7 @@ class TestRecursion:
         assert w.grad.item() == 6
 
     def test_backward_inside_hooks_many_levels_deep(self):
-        depth = 40
+        depth = 120
         leaves = [leaf(float(i)) for i in range(depth)]
 
         def nest(i):
@@ -236,6 +490,34 @@ class TestRecursion:
             leaves[i].register_hook(nest(i))
         (leaves[0] * 2).backward()
         assert [t.grad.item() for t in leaves] == [2.0] * depth
+
+    def test_backward_inside_backward_many_levels_deep(self):
+        class Nested(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, depth):
+                ctx.depth = depth
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                if ctx.depth == 0:
+                    return g * 2, None
+                with torch.enable_grad():
+                    inner = leaf([1.0])
+                    (Nested.apply(inner, ctx.depth - 1) + inner).sum().backward()
+                return g * inner.grad, None
+
+        x = leaf([1.0])
+        Nested.apply(x, 150).sum().backward()
+        assert x.grad.item() == 152
+
+    def test_backward_through_the_same_leaf_inside_a_hook(self):
+        x = leaf(2.0)
+        y = x * x
+        extra = x * 5
+        y.register_hook(lambda g: extra.backward())
+        y.backward()
+        assert x.grad.item() == 9
 
     def test_endless_recursion_raises_recursion_error(self):
         program = """

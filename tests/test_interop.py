@@ -1,13 +1,10 @@
-"""Memory shared with NumPy, buffers and DLPack peers; pickling and copying."""
-
-import copy
-import pickle
+"""Memory shared with NumPy, buffers and DLPack peers."""
 
 import numpy as np
 import pytest
 
 import rushlight as torch
-from support import check, leaf, randn, values
+from support import check, leaf, randn
 
 PAIRS = [
     (torch.float64, np.float64),
@@ -192,72 +189,3 @@ class TestDlpack:
     def test_non_exporters_are_refused(self):
         with pytest.raises((TypeError, AttributeError, RuntimeError)):
             torch.from_dlpack(3)
-
-
-class TestPickleAndCopy:
-    @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-    @pytest.mark.parametrize("dtype", [d for d, _ in PAIRS] + [torch.bfloat16])
-    def test_pickle_keeps_values_dtype_and_strides(self, protocol, dtype):
-        t = torch.tensor([[1, 0, 1], [0, 1, 1]], dtype=dtype).t()
-        u = pickle.loads(pickle.dumps(t, protocol))
-        assert u.dtype == dtype
-        assert u.stride() == (1, 3)
-        assert u.tolist() == t.tolist()
-
-    def test_pickle_keeps_requires_grad_of_a_leaf(self):
-        x = leaf([1.0, 2.0])
-        y = pickle.loads(pickle.dumps(x))
-        assert y.requires_grad
-        assert y.is_leaf
-        assert y.tolist() == [1, 2]
-
-    @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 3)])
-    def test_pickle_of_every_shape(self, shape):
-        t = torch.ones(shape)
-        assert pickle.loads(pickle.dumps(t)).shape == shape
-
-    def test_deepcopy_copies_memory_and_keeps_grad(self):
-        x = leaf([1.0, 2.0])
-        (x * x).sum().backward()
-        y = copy.deepcopy(x)
-        assert y.requires_grad
-        assert y.grad.tolist() == [2, 4]
-        assert y.data_ptr() != x.data_ptr()
-        assert y.grad.data_ptr() != x.grad.data_ptr()
-
-    def test_deepcopy_keeps_sharing_and_identity(self):
-        t = torch.zeros(4)
-        a, b, c = copy.deepcopy([t, t[:2], t])
-        assert a is c
-        b.fill_(1)
-        assert a.tolist() == [1, 1, 0, 0]
-        assert t.tolist() == [0, 0, 0, 0]
-
-    def test_deepcopy_of_a_tensor_with_history_raises(self):
-        with pytest.raises(RuntimeError, match=r"(?i)deepcopy"):
-            copy.deepcopy(leaf([1.0]) * 2)
-
-    def test_shallow_copy_shares_memory(self):
-        t = torch.zeros(2)
-        u = copy.copy(t)
-        u[0] = 1
-        assert t.tolist() == [1, 0]
-
-    def test_pickle_and_deepcopy_keep_subclass_and_attributes(self):
-        t = torch.zeros(2)
-        t.note = "kept"
-        assert copy.deepcopy(t).note == "kept"
-
-    def test_sizes_and_devices_pickle(self):
-        size = torch.Size([2, 3])
-        again = pickle.loads(pickle.dumps(size))
-        assert again == size
-        assert isinstance(again, torch.Size)
-        assert pickle.loads(pickle.dumps(torch.device("cpu"))) == torch.device("cpu")
-
-    def test_corrupt_pickles_raise_and_do_not_crash(self):
-        good = pickle.dumps(torch.arange(10.0))
-        for cut in range(0, len(good) - 1, 7):
-            with pytest.raises(Exception):  # noqa: B017
-                pickle.loads(good[:cut])
-        assert values(pickle.loads(good)).tolist() == list(range(10))

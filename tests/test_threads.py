@@ -101,6 +101,64 @@ class TestSharedTensors:
         in_parallel(work)
         assert x.grad.tolist() == [3.0 * 100 * WORKERS] * 2
 
+    @pytest.mark.parametrize("size", [1, 20_000])
+    def test_eight_threads_of_a_thousand_passes_give_the_exact_sum(self, size):
+        x = torch.ones(size, dtype=torch.float64, requires_grad=True)
+        w = torch.ones(size, dtype=torch.float64, requires_grad=True)
+
+        def work(i):
+            for _ in range(1000):
+                (x * 3 + w).sum().backward()
+
+        in_parallel(work, 8)
+        assert (x.grad == 24_000).all()
+        assert (w.grad == 8_000).all()
+
+    def test_with_hooks_of_every_kind(self):
+        x = leaf([1.0, 2.0])
+        calls = []
+        x.register_hook(lambda g: g * 2)
+        x.register_hook(lambda g: calls.append("tensor"))
+        x.register_post_accumulate_grad_hook(lambda p: calls.append("accumulated"))
+
+        def work(i):
+            for _ in range(1000):
+                y = x * 3
+                y.grad_fn.register_prehook(lambda g: calls.append("node"))
+                y.sum().backward()
+
+        in_parallel(work, 8)
+        assert x.grad.tolist() == [48_000, 48_000]
+        assert {k: calls.count(k) for k in set(calls)} == dict.fromkeys(
+            ("tensor", "accumulated", "node"), 8000
+        )
+
+    @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+    def test_with_gradients_that_keep_their_history(self):
+        x = leaf([1.0, 2.0])
+
+        def work(i):
+            for _ in range(1000):
+                (x * x).sum().backward(create_graph=True)
+
+        in_parallel(work, 8)
+        assert x.grad.tolist() == [16_000, 32_000]
+        (h,) = torch.autograd.grad(x.grad.sum(), x)
+        assert h.tolist() == [16_000, 16_000]
+
+    def test_retained_gradients_of_a_shared_result(self):
+        x = leaf([1.0])
+        y = x * 2
+        y.retain_grad()
+
+        def work(i):
+            for _ in range(200):
+                y.sum().backward(retain_graph=True)
+
+        in_parallel(work, 8)
+        assert y.grad.item() == 1600
+        assert x.grad.item() == 3200
+
     def test_one_retained_graph_differentiated_by_many_threads(self):
         x = leaf([1.0, 2.0])
         y = (x**3).sum()
@@ -129,6 +187,38 @@ class TestModes:
             return set(outcomes)
 
         assert in_parallel(work) == [{True}, {False}, {True}, {False}]
+
+    def test_saved_tensor_hooks_layout_and_strictness_are_the_threads_own(self):
+        packed = [0] * WORKERS
+
+        def work(i):
+            def pack(t):
+                packed[i] += 1
+                return t
+
+            for _ in range(50):
+                if i % 2:
+                    (leaf([1.0]).exp()).sum().backward()
+                    continue
+                with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+                    leaf([1.0]).exp().sum().backward()
+
+        in_parallel(work)
+        assert packed == [50, 0, 50, 0]
+
+    def test_generators_keep_their_mode_across_threads(self):
+        @torch.no_grad()
+        def values_of(x):
+            while True:
+                yield (x * 2).requires_grad
+
+        generator = values_of(leaf([1.0]))
+        seen = [next(generator)]
+        thread = threading.Thread(target=lambda: seen.append(next(generator)))
+        thread.start()
+        thread.join()
+        assert seen == [False, False]
+        assert torch.is_grad_enabled()
 
 
 class TestThreadCount:

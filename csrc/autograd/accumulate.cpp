@@ -1,11 +1,14 @@
 // AccumulateGrad: the end of every path, where gradients are added to a leaf's .grad.
 #include "autograd/engine.h"
 #include "autograd/forward.h"
+#include "ops/broadcast.h"
 #include "ops/functions.h"
 
 namespace rl {
 
 namespace {
+
+thread_local bool grad_layout = true;
 
 struct Leaf {
   Tensor* variable;
@@ -36,6 +39,7 @@ void apply(Node*, Pass&) {}  // the engine adds the gradient itself
 
 // A gradient keeps its parameter's strides when these leave no gaps, else it is row-major.
 bool obeys_layout(const Tensor* grad, const Tensor* variable) {
+  if (!grad_layout) return true;
   if (is_dense(variable->sizes, variable->strides)) {
     for (int i = 0; i < grad->dim(); i++)
       if (grad->sizes[i] > 1 && grad->strides[i] != variable->strides[i]) return false;
@@ -53,6 +57,13 @@ Var in_layout_of(const Tensor* variable, const Var& grad) {
 }
 
 }  // namespace
+
+// _set_grad_layout(on): whether gradients take their parameters' strides; the setting before.
+PyObject* set_grad_layout(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  return PyBool_FromLong(std::exchange(grad_layout, value));
+}
 
 const NodeClass accumulate_class = {.name = "AccumulateGrad",
                                     .apply = apply,
@@ -82,6 +93,7 @@ Node* accumulator_of(Tensor* t) {
 }
 
 void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
+  Locked one_step;  // threads may add to the same leaf
   Extra& e = extra(variable);
   Var old = Var::steal(std::exchange(e.grad, nullptr));
   bool dual = levels_of(grad.get()) | levels_of(old.get());

@@ -17,6 +17,14 @@ bool later(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 class Run {
  public:
   explicit Run(Request& request) : request_(request), captured_(request.inputs.size()) {}
+  static thread_local Run* active;
+  uint32_t number() const { return number_; }
+  // Whether the node is part of this run and leads to something that was asked for.
+  bool executes(Node* node) {
+    if (node->run != this && !overflow_.count(node)) return false;
+    return wanted_.empty() || wanted_.count(node) || at(node).needed;
+  }
+
   ~Run() {
     for (Node* node : claimed_) {
       node->scratch.reset();
@@ -30,6 +38,7 @@ class Run {
   }
 
   std::vector<Var> go() {
+    Active now(this);
     for (const Edge& root : request_.roots)
       if (visit(root.node)) explore(root.node);
     if (!request_.inputs.empty()) mark_needed();
@@ -53,6 +62,17 @@ class Run {
   }
 
  private:
+  // The run that this thread is in, and the one it interrupted.
+  class Active {
+   public:
+    explicit Active(Run* run) : before_(std::exchange(active, run)) { run->number_ = begin_run(); }
+    ~Active() { active = before_; }
+    Active(const Active&) = delete;
+
+   private:
+    Run* before_;
+  };
+
   // Takes the node's scratch for this run, or a place of our own when another run has it.
   bool visit(Node* node) {
     if (node->run == this || overflow_.count(node)) return false;
@@ -144,6 +164,7 @@ class Run {
       if (!is_leaf) execute = leads_on(node);
     }
     if (!execute) return;
+    if (node->freed && saved_hooks.strict) fail_second_time(node);
     if (is_leaf) {
       if (node->hooks) run_pre_hooks(node, grads, request_.create_graph);
       if (grads[0]) finish_leaf(node, std::move(grads[0]));
@@ -168,10 +189,12 @@ class Run {
     Tensor* variable = accumulated_variable(node);
     const TensorMeta& meta = node->output;
     if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, 0, grad, meta);
+    bool watched = node->hooks && node->hooks->post;
+    Var seen = watched ? for_user(grad) : Var();
     accumulate_grad(variable, std::move(grad), request_.create_graph);
     if (variable->extra && variable->extra->post_accumulate_hooks)
       run_post_accumulate_hooks(variable);
-    if (node->hooks && node->hooks->post) run_post_hooks(node, nullptr, 0, nullptr, 0);
+    if (watched) run_post_hooks(node, nullptr, 0, &seen, 1);
   }
 
   void run(Node* node, Var* grads, uint32_t outputs) {
@@ -195,7 +218,7 @@ class Run {
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
     if (any || is_function(node)) apply_node(node, pass);
     if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
-    if (!request_.keep_graph) free_saved(node);
+    if (!request_.keep_graph) free_saved(node, number_);
     for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
     for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]));
   }
@@ -223,7 +246,7 @@ class Run {
 
   void deposit(Node* node, const Var& grad) {
     const Edge& to = node->edges[0];
-    if (!request_.keep_graph) free_saved(node);
+    if (!request_.keep_graph) free_saved(node, number_);
     if (!to.node) return;
     Scratch& next = at(to.node);
     if (!next.needed) return;
@@ -261,6 +284,7 @@ class Run {
   }
 
   Request& request_;
+  uint32_t number_ = 0;
   bool differentiable_ = request_.create_graph || dual_levels;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
@@ -269,7 +293,16 @@ class Run {
   std::vector<Var> captured_;
 };
 
+thread_local Run* Run::active = nullptr;
+
 }  // namespace
+
+int64_t current_run() { return Run::active ? int64_t(Run::active->number()) : -1; }
+
+bool will_execute(Node* node) {
+  check(Run::active, "there is no backward pass running in this thread");
+  return Run::active->executes(node);
+}
 
 void apply_node(Node* node, Pass& pass) {
   try {

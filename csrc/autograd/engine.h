@@ -20,6 +20,10 @@ struct Request {
 // The gradients of `inputs`, null where nothing flowed, when request.accumulate is false.
 std::vector<Var> run_backward(Request& request);
 
+// The number of the backward run this thread is in, -1 outside; whether a node takes part in it.
+int64_t current_run();
+bool will_execute(Node* node);
+
 // One node's formula, with its result count checked and its errors annotated; also used by nodes
 // that wrap another (CopySlices).
 void apply_node(Node* node, Pass& pass);

@@ -38,9 +38,11 @@ static int is_ours(PyCodeObject* code) {
   return mark == (void*)2;
 }
 
-PyCodeObject* rl_user_frame(int* lasti) {
-  *lasti = 0;
-  if (package_folder == NULL) return NULL;
+// Fills in up to `most` frames outside the package, innermost first; the innermost of all when there
+// is none outside. Returns their number.
+int rl_user_stack(PyCodeObject** codes, int* lastis, int most) {
+  int count = 0;
+  if (package_folder == NULL) return 0;
 #ifdef RL_FRAMES
   PyThreadState* tstate = PyThreadState_Get();
 #if PY_VERSION_HEX >= 0x030d0000
@@ -50,7 +52,7 @@ PyCodeObject* rl_user_frame(int* lasti) {
 #endif
   PyCodeObject* first = NULL;
   int first_lasti = 0;
-  for (; frame != NULL; frame = frame->previous) {
+  for (; frame != NULL && count < most; frame = frame->previous) {
 #if PY_VERSION_HEX >= 0x030c0000
     if (frame->owner == FRAME_OWNED_BY_CSTACK || _PyFrame_IsIncomplete(frame)) continue;
 #if PY_VERSION_HEX >= 0x030d0000
@@ -65,31 +67,43 @@ PyCodeObject* rl_user_frame(int* lasti) {
 #endif
     int at = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
     if (!is_ours(code)) {
-      *lasti = at;
-      return code;
-    }
-    if (first == NULL) {
+      codes[count] = code;
+      lastis[count++] = at;
+    } else if (first == NULL) {
       first = code;
       first_lasti = at;
     }
   }
-  *lasti = first_lasti;
-  return first;
 #else
   PyFrameObject* frame = PyEval_GetFrame();
-  PyCodeObject* code = NULL;
+  PyCodeObject* first = NULL;
+  int first_lasti = 0;
   Py_XINCREF(frame);
-  while (frame != NULL) {
-    PyCodeObject* now = PyFrame_GetCode(frame);
-    Py_DECREF(now);  // the frame keeps it
-    if (code == NULL || !is_ours(now)) {
-      code = now;
-      *lasti = PyFrame_GetLasti(frame);
+  while (frame != NULL && count < most) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    Py_DECREF(code);  // the frame keeps it
+    if (!is_ours(code)) {
+      codes[count] = code;
+      lastis[count++] = PyFrame_GetLasti(frame);
+    } else if (first == NULL) {
+      first = code;
+      first_lasti = PyFrame_GetLasti(frame);
     }
-    if (!is_ours(now)) break;
     Py_SETREF(frame, PyFrame_GetBack(frame));
   }
   Py_XDECREF(frame);
-  return code;
 #endif
+  if (count == 0 && first != NULL) {
+    codes[0] = first;
+    lastis[0] = first_lasti;
+    count = 1;
+  }
+  return count;
+}
+
+PyCodeObject* rl_user_frame(int* lasti) {
+  PyCodeObject* code = NULL;
+  *lasti = 0;
+  rl_user_stack(&code, lasti, 1);
+  return code;
 }

@@ -121,13 +121,14 @@ void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint3
     PyObject* hook = PyList_GET_ITEM(list.p, i);
     Object result(PyObject_CallFunctionObjArgs(hook, in.p, out.p, nullptr));
     if (result.p == Py_None) continue;
-    Object sequence(PyTuple_Check(result.p) ? (Py_INCREF(result.p), result.p)
-                                            : PyTuple_Pack(1, result.p));
-    if (PyTuple_GET_SIZE(sequence.p) != Py_ssize_t(inputs))
+    if (!PyTuple_Check(result.p))
+      fail_as(PyExc_TypeError, "expected tuple, but hook returned '", Py_TYPE(result.p)->tp_name,
+              "'");
+    if (PyTuple_GET_SIZE(result.p) != Py_ssize_t(inputs))
       fail("hook '", hook_name(hook), "' has returned an incorrect number of values (got ",
-           PyTuple_GET_SIZE(sequence.p), ", but expected ", inputs, ")");
+           PyTuple_GET_SIZE(result.p), ", but expected ", inputs, ")");
     for (uint32_t k = 0; k < inputs; k++) {
-      PyObject* item = PyTuple_GET_ITEM(sequence.p, k);
+      PyObject* item = PyTuple_GET_ITEM(result.p, k);
       results[k] = item == Py_None ? Var() : as_grad(item, hook);
     }
   }

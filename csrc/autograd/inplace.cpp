@@ -18,11 +18,13 @@ void destroy_region(Node* node) { delete std::exchange(node->payload<RegionPtr>(
 void apply_slices(Node* node, Pass& pass) {
   const Region& r = *node->payload<RegionPtr>();
   Var whole = ops::contiguous(pass.grads[0]);
+  if (r.parts) whole = ops::view_as_real(whole);
   Var part = ops::as_strided(whole, r.sizes, r.strides, r.offset);
   if (pass.wants(1)) pass.results[1] = pass.create_graph ? part : ops::clone(part);
-  if (pass.wants(0))
-    pass.results[0] = ops::as_strided_scatter(whole, ops::zeros(r.sizes, whole->dtype), r.sizes,
-                                              r.strides, r.offset);
+  if (!pass.wants(0)) return;
+  Var rest = ops::as_strided_scatter(whole, ops::zeros(r.sizes, whole->dtype), r.sizes, r.strides,
+                                     r.offset);
+  pass.results[0] = r.parts ? ops::view_as_complex(rest) : rest;
 }
 
 const NodeClass slices_class = {.name = "CopySlices",
@@ -33,7 +35,8 @@ const NodeClass slices_class = {.name = "CopySlices",
 // The history of a view whose base was written: the same elements taken from the base anew.
 void apply_region(Node* node, Pass& pass) {
   const Region& r = *node->payload<RegionPtr>();
-  pass.results[0] = ops::embed(pass.grads[0], r.whole, r.strides, r.offset);
+  Var whole = ops::embed(pass.grads[0], r.whole, r.strides, r.offset);
+  pass.results[0] = r.parts ? ops::view_as_complex(whole) : whole;
 }
 
 const NodeClass region_class = {.name = "AsStridedBackward0",
@@ -42,7 +45,31 @@ const NodeClass region_class = {.name = "AsStridedBackward0",
                                 .payload = sizeof(RegionPtr)};
 
 Region* region_of(const Tensor* view, const Tensor* base) {
+  if (is_complex(base->dtype) && !is_complex(view->dtype)) {
+    GradMode off(false);
+    Var parts = ops::view_as_real(alias(base));
+    auto* r = new Region(region_in(parts.get(), view->sizes, view->strides, view->offset));
+    r->parts = true;
+    return r;
+  }
   return new Region(region_in(base, view->sizes, view->strides, view->offset));
+}
+
+// Gives a view the history of the elements of its base that it shows.
+void adopt_view(Tensor* t) {
+  Extra& e = *t->extra;
+  Node* before = t->grad_fn;
+  uint32_t before_nr = t->output_nr;
+  Py_XINCREF(before);
+  Node* node = new_node(region_class, 1);
+  node->payload<RegionPtr>() = region_of(t, e.base);
+  set_edge(node, 0, e.base);
+  set_history(t, node, 0);
+  e.view_version = t->storage->version;
+  move_retained(t, before, before_nr);
+  release_node(before);
+  created(node);
+  Py_DECREF(node);
 }
 
 [[noreturn]] void refuse_view(const Tensor* t) {
@@ -50,13 +77,6 @@ Region* region_of(const Tensor* view, const Tensor* base) {
   std::string made = maker ? Py_TYPE(maker)->tp_name : "a function";
   made = made.substr(0, made.find("Backward"));
   switch (t->extra->creation) {
-    case Creation::NoGrad:
-      fail(
-          "A view was created in no_grad mode and is being modified inplace with grad mode "
-          "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
-          "can clarify your code by moving both the view and the inplace either both inside the "
-          "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
-          "want the inplace to be tracked).");
     case Creation::Inference:
       fail(
           "A view was created in inference mode and is being modified inplace in normal mode. "
@@ -118,12 +138,7 @@ Node* grad_fn_of(Tensor* t) {
   if (e.view_version == t->storage->version || !requires_grad(e.base)) return t->grad_fn;
   if (t->requires_grad && !t->grad_fn) return nullptr;  // a view that became a leaf of its own
   if (e.creation == Creation::CustomFunction) refuse_view(t);
-  Node* node = new_node(region_class, 1);
-  node->payload<RegionPtr>() = region_of(t, e.base);
-  set_edge(node, 0, e.base);
-  set_history(t, node, 0);
-  e.view_version = t->storage->version;
-  Py_DECREF(node);
+  adopt_view(t);
   return t->grad_fn;
 }
 
@@ -137,8 +152,9 @@ void check_inplace(Tensor* t, const char* op) {
     if (base->requires_grad && !base->grad_fn)
       fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (",
            op, ")");
-    if (t->extra->creation != Creation::Default && t->extra->creation != Creation::MultiOutput)
-      refuse_view(t);
+    if (t->extra->creation == Creation::Inference) refuse_view(t);
+    // A view made while nothing was recorded joins the graph when it is written with recording on.
+    if (t->extra->creation == Creation::NoGrad && !t->grad_fn) adopt_view(t);
   } else if (!t->grad_fn) {
     fail("a leaf Variable that requires grad is being used in an in-place operation. (", op, ")");
   }
@@ -182,10 +198,11 @@ void rebase_history(Tensor* t, const Edge& written) {
   Py_INCREF(written.node);
   if (written.node->leads_to_python) mark(slices);
   take_history(base, slices, 0);
+  created(slices);
   Py_DECREF(slices);
   t->requires_grad = false;
-  t->extra->view_version = t->storage->version - 1;  // so that the view's own history is rebuilt
-  grad_fn_of(t);
+  t->extra->creation = Creation::Default;  // what it shows is what was written, whoever made it
+  adopt_view(t);
 }
 
 }  // namespace rl

@@ -9,6 +9,7 @@ namespace rl {
 struct Region {
   Ints whole, sizes, strides;
   int64_t offset;
+  bool parts = false;  // of real and imaginary parts: `whole` ends in a dimension of 2
 };
 // The region of a view (sizes, strides, offset in the storage) in `base`, which shares it.
 Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset);

@@ -10,6 +10,9 @@ struct Modes {
   bool inference = false;
   bool anomaly = false;
   bool anomaly_check_nan = true;
+  bool intercepted = false;        // a mode of __torch_function__ is active
+  bool subclasses = true;          // subclasses of Tensor have a say
+  bool watched = false;            // node_creation_hook is active
   uint64_t levels = ~uint64_t(0);  // the dual levels whose tangents are seen, a bit for each
 
   bool records() const { return grad && !inference; }

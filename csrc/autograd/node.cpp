@@ -7,6 +7,8 @@
 namespace rl {
 
 thread_local Modes modes;
+thread_local Node* node_in_making = nullptr;
+int64_t live_nodes = 0;
 
 namespace {
 
@@ -21,6 +23,27 @@ Pool& pool(int i) {
 }
 
 uint64_t next_sequence = 0;
+thread_local PyObject* creation_hooks = nullptr;
+
+// The lines of the latest backward runs.
+constexpr uint32_t kRuns = 1 << 10;
+struct Started {
+  uint32_t run = 0;
+  Where where;
+} started[kRuns];
+uint32_t last_run = 0;
+
+void keep_stack(Node* node) {
+  constexpr int kMost = 128;
+  PyCodeObject* codes[kMost];
+  int lastis[kMost];
+  int depth = rl_user_stack(codes, lastis, kMost);
+  auto& stack = node_hooks(node).stack;
+  for (int i = 0; i < depth; i++) {
+    Py_INCREF(codes[i]);
+    stack.push_back({codes[i], lastis[i]});
+  }
+}
 
 // Nodes whose last reference went while another was being destroyed.
 std::vector<Node*> graveyard;
@@ -46,9 +69,14 @@ void init_node(Node* node, const NodeClass* cls, int edges, int outputs) {
   new (&node->output) TensorMeta();
   node->more_outputs = outputs > 1 ? new TensorMeta[size_t(outputs) - 1] : nullptr;
   node->freed = false;
+  node->freed_by = 0;
   node->leads_to_python = false;
   node->run = nullptr;
   new (&node->scratch) Scratch();
+  node_in_making = node;
+  live_nodes++;
+  if (modes.anomaly) [[unlikely]]
+    keep_stack(node);
 }
 
 Node* new_node(const NodeClass& cls, int edges, int outputs) {
@@ -62,6 +90,8 @@ Node* new_node(const NodeClass& cls, int edges, int outputs) {
   std::memset(static_cast<void*>(node + 1), 0, cls.payload);
   return node;
 }
+
+uint64_t nodes_made() { return next_sequence; }
 
 void for_each_node(void (*visit)(Node*, void*), void* context) {
   for (int i = 0; i < kPools; i++)
@@ -95,6 +125,8 @@ class Freer : public SavedVisitor {
 };
 
 void drop_hooks(NodeHooks* hooks) {
+  for (Where& frame : hooks->stack) frame.drop();
+  hooks->stack.clear();
   for (auto& on : hooks->outputs) Py_CLEAR(on.hooks);
   Py_CLEAR(hooks->pre);
   Py_CLEAR(hooks->post);
@@ -103,8 +135,9 @@ void drop_hooks(NodeHooks* hooks) {
 
 }  // namespace
 
-void free_saved(Node* node) {
+void free_saved(Node* node, uint32_t run) {
   node->freed = true;
+  node->freed_by = run;
   if (node->cls->each_saved) {
     Freer freer;
     node->cls->each_saved(node, freer);
@@ -123,7 +156,54 @@ void clear_node(Node* node) {
   if (node->hooks) drop_hooks(node->hooks);
 }
 
+uint32_t begin_run() {
+  if (++last_run == 0) ++last_run;
+  Started& s = started[last_run % kRuns];
+  s.run = last_run;
+  s.where.note();
+  return last_run;
+}
+
+void fail_second_time(Node* node) {
+  const Started& s = started[node->freed_by % kRuns];
+  std::string first = node->freed_by && s.run == node->freed_by
+                          ? s.where.text_with_source()
+                          : std::string("a line no longer on record");
+  fail(
+      "Trying to backward through the graph a second time (or directly access saved tensors after "
+      "they have already been freed). Saved intermediate values of the graph are freed when you "
+      "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+      "through the graph a second time or if you need to access saved tensors after calling "
+      "backward.\n  the first backward ran at ",
+      first, "\n  the part used again was made at ", node->where.text_with_source(), " (",
+      Py_TYPE(node)->tp_name, ", a result of shape ", node->output.sizes,
+      ")\nFix: if a tensor carries the old graph into a new iteration (a hidden state, a running "
+      "loss), detach() it there; if both passes are meant, give the first retain_graph=True.");
+}
+
+void set_creation_hooks(PyObject* hooks) {
+  creation_hooks = hooks;
+  modes.watched = hooks != nullptr;
+}
+
+void announce(Node* node) {
+  PyObject* hooks = PyList_AsTuple(creation_hooks);
+  if (!hooks) throw PythonError{};
+  modes.watched = false;  // what the hooks compute is their own affair
+  bool done = true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(hooks) && done; i++) {
+    PyObject* result =
+        PyObject_CallOneArg(PyTuple_GET_ITEM(hooks, i), reinterpret_cast<PyObject*>(node));
+    done = result;
+    Py_XDECREF(result);
+  }
+  modes.watched = true;
+  Py_DECREF(hooks);
+  if (!done) throw PythonError{};
+}
+
 void destroy_node(Node* node) {
+  live_nodes--;
   clear_node(node);
   if (node->cls->destroy) node->cls->destroy(node);
   if (node->edges != node->inline_edges) delete[] node->edges;
@@ -189,6 +269,31 @@ Edge gradient_edge(Tensor* t) {
   return {};
 }
 
+namespace {
+
+// Puts the forward call's frames on the exception, outermost first; returns them as text.
+std::string attach_stack(PyObject* exception, const std::vector<Where>& stack) {
+  std::string text = "\nTraceback of the forward call (most recent call last):";
+  PyObject* frames = PyList_New(0);
+  for (size_t i = stack.size(); i-- > 0;) {
+    const Where& frame = stack[i];
+    text +=
+        concat("\n  File \"", frame.file(), "\", line ", frame.line(), ", in ", frame.function());
+    std::string at = frame.text_with_source(), lead = frame.text() + ": ";
+    if (at.size() > lead.size()) text += "\n    " + at.substr(lead.size());
+    PyObject* entry =
+        Py_BuildValue("(sis)", frame.file().c_str(), frame.line(), frame.function().c_str());
+    if (frames && entry) PyList_Append(frames, entry);
+    Py_XDECREF(entry);
+  }
+  if (frames) PyObject_SetAttrString(exception, "forward_traceback", frames);
+  Py_XDECREF(frames);
+  PyErr_Clear();
+  return text;
+}
+
+}  // namespace
+
 void annotate_error(Node* node) {
   if (!node->where) return;
   PyObject *type, *value, *traceback;
@@ -198,6 +303,9 @@ void annotate_error(Node* node) {
     std::string note =
         concat("raised in ", node->cls ? Py_TYPE(node)->tp_name : "a node",
                ", the backward of the operation at ", node->where.text_with_source());
+    bool whole = node->hooks && !node->hooks->stack.empty();
+    std::string text = attach_stack(value, whole ? node->hooks->stack : std::vector{node->where});
+    if (whole) note += text;
     PyObject* done = PyObject_CallMethod(value, "add_note", "s", note.c_str());
     if (!done) PyErr_Clear();
     Py_XDECREF(done);

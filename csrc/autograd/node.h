@@ -35,6 +35,7 @@ struct NodeHooks {
   PyObject* pre = nullptr;   // dict: fn(grad_outputs)
   PyObject* post = nullptr;  // dict: fn(grad_inputs, grad_outputs)
   PyObject* metadata = nullptr;
+  std::vector<Where> stack;  // of anomaly mode: the forward call's frames, innermost first
 };
 
 // One call of a node's formula.
@@ -94,6 +95,7 @@ struct Node {
   TensorMeta* more_outputs;  // of the others
   uint8_t pool;              // which pool it came from; 255: tp_alloc
   bool freed;                // saved tensors were released
+  uint32_t freed_by;         // by this backward run
   bool leads_to_python;      // a cycle may pass through it: the collector tracks it
 
   void* run;  // the backward run that uses `scratch` now
@@ -121,6 +123,20 @@ Node* grad_fn_of(Tensor* t);
 Node* accumulator_of(Tensor* t);  // new reference
 Tensor* accumulated_variable(Node* accumulator);
 
+// The node made last in this thread: the one whose tensors are being saved.
+extern thread_local Node* node_in_making __attribute__((tls_model("initial-exec")));
+
+// Tells node_creation_hook of a node that has all its edges and saved tensors.
+void announce(Node* node);
+inline void created(Node* node) {
+  if (modes.watched) [[unlikely]]
+    announce(node);
+}
+void set_creation_hooks(PyObject* hooks);  // a list of callables, borrowed; null: none
+
+// Live nodes, without those of leaves.
+extern int64_t live_nodes;
+
 bool requires_grad_slow(const Tensor* t);
 inline bool requires_grad(const Tensor* t) {
   return t->requires_grad || t->grad_fn || (t->extra && requires_grad_slow(t));
@@ -147,7 +163,11 @@ void set_history(Tensor* out, Node* node, int nr);
 // Drops a reference without recursing through long graphs.
 void release_node(Node* node);
 
-void free_saved(Node* node);
+// Releases what the node saved; `run` is the backward run that used it up, 0: none.
+void free_saved(Node* node, uint32_t run = 0);
+// Numbers a backward run and remembers the line that started it.
+uint32_t begin_run();
+[[noreturn]] void fail_second_time(Node* node);
 NodeHooks& node_hooks(Node* node);
 NodeHooks::OnOutput& hooks_on_output(Node* node, uint32_t nr);
 

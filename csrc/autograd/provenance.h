@@ -11,6 +11,8 @@ namespace rl {
 extern "C" {
 // The innermost frame outside the package; borrowed code object, null when there is none.
 PyCodeObject* rl_user_frame(int* lasti);
+// The user's frames, innermost first: at most `most` borrowed code objects; how many there are.
+int rl_user_stack(PyCodeObject** codes, int* lastis, int most);
 // Code in files under this folder (a str) is the package's own.
 int rl_set_package_folder(PyObject* folder);
 }

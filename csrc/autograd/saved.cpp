@@ -2,8 +2,12 @@
 
 #include <cctype>
 
+#include "autograd/cuts.h"
 #include "autograd/forward.h"
+#include "autograd/modes.h"
 #include "autograd/node.h"
+#include "autograd/writes.h"
+#include "ops/functions.h"
 
 namespace rl {
 
@@ -11,46 +15,184 @@ thread_local SavedHooks saved_hooks;
 
 namespace {
 
-// Calls hook(tensor) with recording off.
-PyObject* call_hook(PyObject* hook, PyObject* argument) {
+PyObject* as_object(Tensor* t) { return reinterpret_cast<PyObject*>(t); }
+
+// Calls a hook with recording off.
+Var call_unpack(PyObject* hook, Var content) {
   GradMode off(false);
-  PyObject* result = PyObject_CallOneArg(hook, argument);
+  PyObject* result = PyObject_CallOneArg(hook, content.object());
   if (!result) throw PythonError{};
-  return result;
+  return Var::steal(reinterpret_cast<Tensor*>(result));
 }
 
-}  // namespace
-
-bool SavedTensor::pack(Tensor* t, bool is_output) {
-  if (!saved_hooks.pack) [[likely]]
-    return false;
-  PyObject* hook = saved_hooks.pack;
-  Py_INCREF(hook);
-  uint32_t before = t->storage->version;
-  PyObject* content;
-  try {
-    content = call_hook(hook, reinterpret_cast<PyObject*>(t));
-  } catch (...) {
-    Py_DECREF(hook);
-    throw;
+class NameFinder : public SavedVisitor {
+ public:
+  explicit NameFinder(const SavedTensor* what) : what_(what) {}
+  std::string name;
+  void visit(SavedTensor& saved, const char* called) override {
+    if (&saved == what_) name = std::strcmp(called, "input") == 0 ? "self" : called;
   }
-  Py_DECREF(hook);
-  if (t->storage->version != before) {
-    Py_DECREF(content);
+
+ private:
+  const SavedTensor* what_;
+};
+
+// pack(tensor), or pack(tensor, node's name, argument, is_output, (file, line, function)) for hooks
+// that want the details.
+Var call_pack(PyObject* hook, bool detailed, Var content, const SavedTensor* saved,
+              bool is_output) {
+  GradMode off(false);
+  PyObject* result;
+  if (detailed) {
+    Node* node = node_in_making;
+    NameFinder finder(saved);
+    if (node && node->cls->each_saved) node->cls->each_saved(node, finder);
+    PyObject* where = node && node->where
+                          ? Py_BuildValue("(sis)", node->where.file().c_str(), node->where.line(),
+                                          node->where.function().c_str())
+                          : (Py_INCREF(Py_None), Py_None);
+    result = where ? PyObject_CallFunction(hook, "OssON", content.object(),
+                                           node ? Py_TYPE(node)->tp_name : "", finder.name.c_str(),
+                                           is_output ? Py_True : Py_False, where)
+                   : nullptr;
+  } else {
+    result = PyObject_CallOneArg(hook, content.object());
+  }
+  if (!result) throw PythonError{};
+  return Var::steal(reinterpret_cast<Tensor*>(result));
+}
+
+Var call_pack_checked(PyObject* hook, bool detailed, const Var& content, const SavedTensor* saved,
+                      bool is_output) {
+  uint32_t before = content->storage->version;
+  Var packed = call_pack(hook, detailed, content, saved, is_output);
+  if (content->storage->version != before)
     fail(
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
         "pack hook can not be modified by in-place operations as this can lead to unexpected "
         "side-effects. Please open an issue if you need to perform in-place operations on the "
         "input to a pack hook.");
-  }
-  Py_INCREF(saved_hooks.unpack);
-  packed_ = new Packed{content, saved_hooks.unpack, t->output_nr, is_output, hold_tangents(t)};
-  kind_ = Kind::Packed;
-  // What was packed may lead back to the node: the very tensor does when the hook returns it.
+  return packed;
+}
+
+// What a hook returned may lead back to the node: the very tensor does.
+void note_packed(PyObject* content) {
   collector_has_work = true;
   if (is_tensor(content)) track(reinterpret_cast<Tensor*>(content));
-  return true;
 }
+
+// An empty tensor that knows whose gradient it takes.
+Var empty_stand_in(Tensor* t) {
+  if (!requires_grad(t) || !is_differentiable(t->dtype)) return {};
+  Edge edge = gradient_edge(t);
+  if (!edge.node) return {};
+  Var v = empty({0}, t->dtype);
+  v->grad_fn = edge.node;
+  v->output_nr = edge.nr;
+  if (edge.node->leads_to_python) mark(v.get());
+  return v;
+}
+
+}  // namespace
+
+// The innermost pair packs the tensor, the next one packs what came out while that is a tensor.
+void SavedTensor::pack(Tensor* t, bool is_output) {
+  PyObject* stack = saved_hooks.stack;
+  Var hold_stack = Var::steal(reinterpret_cast<Tensor*>(PyList_AsTuple(stack)));
+  if (!hold_stack) throw PythonError{};
+  Var content(t);
+  Py_ssize_t depth = PyTuple_GET_SIZE(hold_stack.object()), used = 0;
+  while (used < depth && is_tensor(content.object())) {
+    PyObject* pair = PyTuple_GET_ITEM(hold_stack.object(), depth - 1 - used++);
+    content = call_pack_checked(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 2) == Py_True,
+                                content, this, is_output);
+  }
+  PyObject* unpacks = PyTuple_New(used);
+  if (!unpacks) throw PythonError{};
+  for (Py_ssize_t i = 0; i < used; i++) {
+    PyObject* unpack = PyTuple_GET_ITEM(PyTuple_GET_ITEM(hold_stack.object(), depth - 1 - i), 1);
+    Py_INCREF(unpack);
+    PyTuple_SET_ITEM(unpacks, i, unpack);
+  }
+  note_packed(content.object());
+  Var input = is_output ? Var() : empty_stand_in(t);
+  packed_ = new Packed{as_object(content.release()),
+                       unpacks,
+                       input.release(),
+                       t->output_nr,
+                       is_output,
+                       hold_tangents(t)};
+  kind_ = Kind::Packed;
+}
+
+void SavedTensor::register_hooks(Node* owner, PyObject* hook, PyObject* unpack) {
+  if (kind_ == Kind::Freed) fail_freed(owner);
+  check(kind_ != Kind::Empty,
+        "Calling register_hooks on a saved tensor with value None is forbidden");
+  check(kind_ != Kind::Packed,
+        "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only "
+        "one pair of hooks is allowed at a time.");
+  check_version(owner);
+  bool is_output = kind_ == Kind::Output;
+  Var detached = alias(tensor_), input = is_output ? Var() : empty_stand_in(tensor_);
+  Var content = call_pack_checked(hook, false, detached, this, is_output);
+  PyObject* unpacks = PyTuple_Pack(1, unpack);
+  if (!unpacks) throw PythonError{};
+  uint32_t nr = tensor_->output_nr;
+  Tangents* tangents = hold_tangents(tensor_);
+  drop();
+  note_packed(content.object());
+  packed_ =
+      new Packed{as_object(content.release()), unpacks, input.release(), nr, is_output, tangents};
+  kind_ = Kind::Packed;
+  track(owner);
+}
+
+// Memory that NumPy and the like can reach: a copy tells at unpacking whether it was changed.
+void SavedTensor::save_guarded(Tensor* t, bool is_output) {
+  Var copy;
+  {
+    Plain plain;
+    copy = ops::clone(alias(t));
+  }
+  Py_INCREF(t);
+  packed_ = new Packed{as_object(copy.release()), PyTuple_New(0), t, t->output_nr, is_output,
+                       hold_tangents(t)};
+  kind_ = Kind::Packed;
+  track(t);
+}
+
+void SavedTensor::save_slowly(Tensor* t, bool is_output) {
+  if (saved_hooks.stack) return pack(t, is_output);
+  if (saved_hooks.strict && !saved_hooks.copy_on_write) {
+    if (t->storage->exported || t->storage->owner) return save_guarded(t, is_output);
+    t->storage->saved = true;
+    tensor_ = is_output ? alias(t).release() : Var(t).release();
+    tensor_->output_nr = t->output_nr;
+    if (is_output && dual_levels) share_tangents(tensor_, t);
+    kind_ = is_output ? Kind::Output : Kind::Input;
+    return;
+  }
+  if (is_output) {
+    tensor_ = stand_in(t).release();
+    release_node(std::exchange(tensor_->grad_fn, nullptr));
+    tensor_->output_nr = t->output_nr;
+    kind_ = Kind::Output;
+  } else {
+    tensor_ = stand_in(t).release();
+    kind_ = Kind::Input;
+  }
+  version_ = tensor_->storage->version;
+}
+
+namespace {
+
+std::string made_at(const Tensor* t) {
+  const Cut* cut = find_cut(t->cut);
+  return cut ? "\n  the tensor: " + cut_text(*cut) : "";
+}
+
+}  // namespace
 
 void SavedTensor::save_input(Tensor* t) {
   if (t->storage->inference && !modes.inference) [[unlikely]]
@@ -58,9 +200,12 @@ void SavedTensor::save_input(Tensor* t) {
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
         "inference mode in computation tracked by autograd. To work around this, you can make a "
         "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
-        "`torch.inference_mode()`.");
+        "`torch.inference_mode()`.",
+        made_at(t));
   version_ = t->storage->version;
-  if (pack(t, false)) return;
+  if (saved_hooks.active() && !t->wrapped_number) [[unlikely]]
+    return save_slowly(t, false);
+  t->storage->saved = true;
   Py_INCREF(t);
   tensor_ = t;
   kind_ = Kind::Input;
@@ -70,7 +215,9 @@ void SavedTensor::save_output(Tensor* t) {
   // Indices and the like have no history to restore.
   if (!is_differentiable(t->dtype)) return save_input(t);
   version_ = t->storage->version;
-  if (pack(t, true)) return;
+  if (saved_hooks.active()) [[unlikely]]
+    return save_slowly(t, true);
+  t->storage->saved = true;
   tensor_ = alias(t).release();
   tensor_->output_nr = t->output_nr;
   if (dual_levels) share_tangents(tensor_, t);
@@ -80,34 +227,43 @@ void SavedTensor::save_output(Tensor* t) {
 Var SavedTensor::unpack(Node* owner) const {
   switch (kind_) {
     case Kind::Empty: return {};
-    case Kind::Freed:
-      fail(
-          "Trying to backward through the graph a second time (or directly access saved tensors "
-          "after they have already been freed). Saved intermediate values of the graph are freed "
-          "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-          "backward through the graph a second time or if you need to access saved tensors after "
-          "calling backward.");
+    case Kind::Freed: fail_freed(owner);
     case Kind::Packed: {
-      PyObject* content = call_hook(packed_->unpack, packed_->content);
-      if (!is_tensor(content)) {
-        const char* got = Py_TYPE(content)->tp_name;
-        Py_DECREF(content);
-        fail_as(PyExc_TypeError,
-                "Output of saved tensor unpack_hook expected to be a Tensor but got "
-                "result of type ",
-                got);
+      // Hooks may free the graph: what they need stays alive meanwhile.
+      Packed p = *packed_;
+      Var unpacks(reinterpret_cast<Tensor*>(p.unpacks)), input(p.input);
+      Var v(reinterpret_cast<Tensor*>(p.content));
+      for (Py_ssize_t i = PyTuple_GET_SIZE(p.unpacks); i-- > 0;) {
+        v = call_unpack(PyTuple_GET_ITEM(p.unpacks, i), std::move(v));
+        if (!is_tensor(v.object()))
+          fail_as(PyExc_TypeError,
+                  "Output of saved tensor unpack_hook expected to be a Tensor but got "
+                  "result of type ",
+                  Py_TYPE(v.object())->tp_name);
       }
-      Var v = Var::steal(reinterpret_cast<Tensor*>(content));
-      if (packed_->tangents) v = with_tangents(v, packed_->tangents);
-      if (!packed_->is_output) return v;
+      bool guarded = PyTuple_GET_SIZE(p.unpacks) == 0;
+      if (guarded) {
+        Plain plain;
+        Var then = ops::contiguous(v), now = ops::contiguous(alias(p.input));
+        size_t bytes = size_t(then->numel * itemsize(then->dtype));
+        if (std::memcmp(then->data(), now->data(), bytes) != 0)
+          fail("a tensor of shape ", p.input->sizes, " saved by ", Py_TYPE(owner)->tp_name,
+               ", the backward of ", owner->where.text_with_source(),
+               ", was modified outside rushlight: its memory is shared with NumPy, DLPack, a "
+               "buffer or .data.\nFix: write to a copy, or move the write after backward().");
+        if (!p.is_output) return input;
+      }
+      if (p.tangents) v = with_tangents(v, p.tangents);
+      if (!p.is_output && (!p.input || !modes.grad)) return v;
       Var out = alias(v.get());
-      set_history(out.get(), owner, int(packed_->output_nr));
-      if (packed_->tangents) share_tangents(out.get(), v.get());
+      if (p.is_output) set_history(out.get(), owner, int(p.output_nr));
+      else set_history(out.get(), p.input->grad_fn, int(p.input->output_nr));
+      if (p.tangents) share_tangents(out.get(), v.get());
       return out;
     }
     default: break;
   }
-  if (tensor_->storage->version != version_) fail_version(owner);
+  check_version(owner);
   if (kind_ == Kind::Input || !modes.grad) return Var(tensor_);
   Var out = alias(tensor_);
   set_history(out.get(), owner, int(tensor_->output_nr));
@@ -118,15 +274,19 @@ Var SavedTensor::unpack(Node* owner) const {
 namespace {
 
 // "add" writes in place as add_.
-std::string writer_name(const Storage* s) {
-  std::string name = s->writer_op ? s->writer_op : "an in-place operation";
-  return std::islower(name.back()) && s->writer_op ? name + "_" : name;
+std::string writer_name(const char* op) {
+  std::string name = op ? op : "an in-place operation";
+  return op && std::islower(name.back()) ? name + "_" : name;
 }
 
 }  // namespace
 
-void SavedTensor::fail_version(Node* owner) const {
+void SavedTensor::check_version(Node* owner) const {
   const Storage* s = tensor_->storage;
+  if (s->version == version_) [[likely]]
+    return;
+  Overwrite written = find_overwrite(tensor_, version_);
+  if (!written.found) return;
   std::ostringstream text;
   text << "one of the variables needed for gradient computation has been modified by an inplace "
           "operation: [torch."
@@ -140,13 +300,26 @@ void SavedTensor::fail_version(Node* owner) const {
   text << " is at version " << s->version << "; expected version " << version_ << " instead.\n"
        << "  saved by " << Py_TYPE(owner)->tp_name << ", the backward of "
        << owner->where.text_with_source() << "\n";
-  if (s->writer)
-    text << "  overwritten by " << writer_name(s) << " at " << s->writer.text_with_source() << "\n";
+  if (*written.where)
+    text << "  overwritten by " << writer_name(written.op) << " at "
+         << written.where->text_with_source() << "\n";
   text
       << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
          "before the write), or move the write after backward().";
   fail(text.str());
 }
+
+void fail_changed(Node* owner, const Tensor* t, uint32_t expected, const char* what) {
+  const Storage* s = t->storage;
+  fail(what, " of ", Py_TYPE(owner)->tp_name, " (a tensor of shape ", t->sizes,
+       ") was modified by an inplace operation after forward: it is at version ", s->version,
+       "; expected version ", expected, " instead.\n  kept by the Function applied at ",
+       owner->where.text_with_source(), "\n  overwritten by ", writer_name(s->writer_op), " at ",
+       s->writer.text_with_source(),
+       "\nFix: keep a clone() of it, or move the write after backward().");
+}
+
+void SavedTensor::fail_freed(Node* owner) const { fail_second_time(owner); }
 
 void SavedTensor::drop() {
   Kind kind = kind_;
@@ -155,7 +328,8 @@ void SavedTensor::drop() {
     Py_DECREF(tensor_);
   } else if (kind == Kind::Packed) {
     Py_DECREF(packed_->content);
-    Py_DECREF(packed_->unpack);
+    Py_DECREF(packed_->unpacks);
+    Py_XDECREF(packed_->input);
     release(packed_->tangents);
     delete packed_;
   }

@@ -11,7 +11,10 @@ struct Node;
 // What saved_tensors_hooks made of a tensor.
 struct Packed {
   PyObject* content;
-  PyObject* unpack;
+  PyObject* unpacks;  // tuple of hooks, to be called from the last to the first
+  // An empty stand-in with an input's history, null when it has none. In strict mode, without
+  // hooks: the live tensor, whose memory someone else may write; content is a copy.
+  Tensor* input;
   uint32_t output_nr;
   bool is_output;
   Tangents* tangents;  // held, in forward mode: hooks need not keep them
@@ -33,6 +36,8 @@ class SavedTensor {
 
   // The tensor as it was. Raises when it was changed in place since, or already released.
   Var unpack(Node* owner) const;
+  // Packs what is held with a pair of hooks of its own.
+  void register_hooks(Node* owner, PyObject* pack, PyObject* unpack);
   // Forgets the tensor after a backward pass that does not keep the graph.
   void free();
   bool is_empty() const { return kind_ == Kind::Empty; }
@@ -46,8 +51,11 @@ class SavedTensor {
  private:
   enum class Kind : uint8_t { Empty, Input, Output, Packed, Freed };
   void drop();
-  bool pack(Tensor* t, bool is_output);
-  [[noreturn]] void fail_version(Node* owner) const;
+  void save_slowly(Tensor* t, bool is_output);
+  void save_guarded(Tensor* t, bool is_output);
+  void pack(Tensor* t, bool is_output);
+  void check_version(Node* owner) const;
+  [[noreturn]] void fail_freed(Node* owner) const;
 
   union {
     Tensor* tensor_ = nullptr;
@@ -57,13 +65,16 @@ class SavedTensor {
   Kind kind_ = Kind::Empty;
 };
 
-// The innermost pair of saved_tensors_hooks of this thread, null outside. Borrowed from a Python
-// stack that outlives the region.
+// saved_tensors_hooks of this thread. Borrowed from a Python stack that outlives the region.
 struct SavedHooks {
-  PyObject* pack = nullptr;
-  PyObject* unpack = nullptr;
-  const char* disabled = nullptr;  // the message of disable_saved_tensors_hooks
+  PyObject* stack = nullptr;   // list of (pack, unpack, detailed), the innermost last
+  bool copy_on_write = false;  // allow_mutation_on_saved_tensors
+  bool strict = false;         // as in Modes, to be tested along with the others
+  bool active() const { return stack || copy_on_write || strict; }
 };
 extern thread_local SavedHooks saved_hooks __attribute__((tls_model("initial-exec")));
+
+// Checks tensors that a custom Function put on its ctx: raises when one was changed in place.
+[[noreturn]] void fail_changed(Node* owner, const Tensor* t, uint32_t expected, const char* what);
 
 }  // namespace rl

@@ -38,4 +38,16 @@ class Unlocked {
   int count_ = 0;
 };
 
+// Keeps the GIL for a scope whatever the work, so that what is read, changed and stored there is one
+// step to other threads.
+class Locked {
+ public:
+  Locked();
+  ~Locked();
+  Locked(const Locked&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace rl

@@ -25,6 +25,7 @@
 
 #include <tuple>
 
+#include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/formula.h"
@@ -182,6 +183,17 @@ bool any_requires(const T&) {
   return false;
 }
 
+inline uint32_t cut_of(const Var& v) { return v ? v->cut : 0; }
+inline uint32_t cut_of(const Vars& vars) {
+  for (const Var& v : vars)
+    if (uint32_t cut = cut_of(v)) return cut;
+  return 0;
+}
+template <class T>
+uint32_t cut_of(const T&) {
+  return 0;
+}
+
 inline Levels levels_in(const Var& v) { return levels_of(v.get()); }
 inline Levels levels_in(const Vars& vars) {
   Levels all = 0;
@@ -247,10 +259,22 @@ struct Runner<Op, R (*)(A...)> {
     if constexpr (Op::form == Form::Composite) {
       return Op::forward(args...);
     } else if constexpr (Op::form == Form::NonDifferentiable) {
+      bool requires_grad = (false || ... || any_requires(args));
       Plain plain;
-      return Op::forward(args...);
+      R result = Op::forward(args...);
+      if constexpr (requires { result_data(result); })
+        if (requires_grad) mark_cut(result_data(result), result_count(result), 0, name(), false);
+      return result;
     } else {
-      bool records = modes.records() && (any_requires(args) || ...);
+      bool requires_grad = (false || ... || any_requires(args));
+      bool records = requires_grad && modes.records();
+      // Hooks see what is saved before the kernel runs: one that raises spares it.
+      Var node;
+      if constexpr (!std::is_same_v<R, Vars>)
+        if (records && saved_hooks.stack) [[unlikely]] {
+          R places;
+          node = prepare(result_count(places), args...);
+        }
       R result = [&] {
         Plain plain;
         return Op::forward(args...);
@@ -267,13 +291,22 @@ struct Runner<Op, R (*)(A...)> {
           if (of->extra && of->extra->tangents) share_tangents(view, of.get());
         }
       }
-      if (records) record(result, args...);
+      if (records) {
+        if (!node) node = prepare(result_count(result), args...);
+        finish(reinterpret_cast<Node*>(node.get()), result);
+      } else {
+        uint32_t cut = 0;
+        if (!requires_grad) (void)(false || ... || (cut = cut_of(args)));
+        if (requires_grad || cut) [[unlikely]]
+          mark_cut(result_data(result), result_count(result), cut, name(), true);
+      }
       if constexpr (!Op::is_view)
         if (dual_levels) [[unlikely]]
           push(result, args...);
       return result;
     }
   }
+  static const char* name() { return signature().name().c_str(); }
 
   // Gives the results their tangents, of the lowest level first: each may read those below it.
   static void push(R& result, const std::decay_t<A>&... args) {
@@ -322,15 +355,28 @@ struct Runner<Op, R (*)(A...)> {
   }
 
   static void record(R& result, const std::decay_t<A>&... args) {
+    Var node = prepare(result_count(result), args...);
+    finish(reinterpret_cast<Node*>(node.get()), result);
+  }
+
+  // The node with its edges and saved arguments, as a Python object.
+  static Var prepare(size_t outputs, const std::decay_t<A>&... args) {
     int edges = (0 + ... + tensor_count(args));
-    Node* node = new_node(node_class(), edges, int(result_count(result)));
+    Node* node = new_node(node_class(), edges, int(outputs));
     Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
     Kept* kept = new Kept;
     node->payload<KeptPtr>() = kept;
     int at = 0;
     (connect(node, args, at), ...);
-    SavePlan::Group group = wanted_saves(node, edges);
-    keep(*kept, group.arguments, std::index_sequence_for<A...>{}, args...);
+    node_in_making = node;
+    keep(*kept, wanted_saves(node).arguments, std::index_sequence_for<A...>{}, args...);
+    return hold;
+  }
+
+  static void finish(Node* node, R& result) {
+    Kept* kept = node->payload<KeptPtr>();
+    SavePlan::Group group = wanted_saves(node);
+    node_in_making = node;
     Var* out = result_data(result);
     for (size_t i = 0; i < result_count(result); i++) {
       if (!is_differentiable(out[i].dtype())) {
@@ -341,19 +387,20 @@ struct Runner<Op, R (*)(A...)> {
       }
       if (i < kMaxKeptOutputs && group.outputs >> i & 1) kept->outs[i].save_output(out[i].get());
     }
+    created(node);
   }
 
   static const SavePlan& plan() {
     static const SavePlan p(Op::saves, Signature(Op::signature));
     return p;
   }
-  static SavePlan::Group wanted_saves(Node* node, int edges) {
+  static SavePlan::Group wanted_saves(Node* node) {
     if (plan().groups.size() == 1) return plan().groups[0];
     SavePlan::Group all;
-    for (int i = 0; i < edges; i++)
+    for (uint32_t i = 0; i < node->edge_count; i++)
       if (node->edges[i].node) {
-        all.arguments |= plan().of(i).arguments;
-        all.outputs |= plan().of(i).outputs;
+        all.arguments |= plan().of(int(i)).arguments;
+        all.outputs |= plan().of(int(i)).outputs;
       }
     return all;
   }

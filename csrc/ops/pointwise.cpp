@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "kernels/cpu/convert.h"
@@ -130,6 +131,7 @@ Node* make_node(const Pointwise& op, const Var* in, const double* params,
     set_edge(node, i, in[i].get());
     if (node->edges[i].node) saves = saves | op.partial[i].saves;
   }
+  node_in_making = node;
   try {
     for (int i = 0; i < op.inputs; i++)
       if (has(saves, Save(1 << i)))
@@ -147,6 +149,7 @@ void finish_node(Node* node, Tensor* out) {
   for (int i = 0; i < kept.op->inputs; i++)
     saves_out |= node->edges[i].node && has(kept.op->partial[i].saves, Save::Out);
   if (saves_out) kept.out.save_output(out);
+  created(node);
 }
 
 // A narrower operand must not round a derivative of this type.
@@ -269,13 +272,13 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
       fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", sizes);
     resize_output(into, sizes);
   }
+  if (inplace) check_inplace(into, op.name);
   bool any = false;
   for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
   if (!inplace && modes.records() && (any || requires_grad(into)))
     fail(op.name,
          "(): functions with out=... arguments don't support automatic differentiation, "
          "but one of the arguments requires grad.");
-  if (inplace) check_inplace(into, op.name);
   check_writable(into);
   Var safe[3];
   const Tensor* operands[3] = {};
@@ -349,12 +352,20 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
               bool inplace) {
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
-  bool any = false;
-  if (modes.records() && op.differentiable)
-    for (int i = 0; i < op.inputs; i++) any = any || requires_grad(operands[i]);
+  bool requires_any = false;
+  uint32_t cut = 0;
+  for (int i = 0; i < op.inputs; i++) {
+    requires_any = requires_any || requires_grad(operands[i]);
+    if (!cut) cut = operands[i]->cut;
+  }
+  bool any = requires_any && op.differentiable && modes.records();
 
   if (op.validate) op.validate(in);
 
+  // Hooks see what is saved before the kernel runs: one that raises spares it.
+  Var early;
+  if (any && !into && saved_hooks.stack) [[unlikely]]
+    early = Var::steal(reinterpret_cast<Tensor*>(make_node(op, in, params)));
   Var out;
   Flat flat;
   const Tensor* main = into ? nullptr : main_operand(operands, op.inputs);
@@ -388,10 +399,13 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
                 op.inputs);
   }
   if (any && is_differentiable(out->dtype)) {
-    Node* node = make_node(op, in, params);
+    Node* node = early ? reinterpret_cast<Node*>(early.release()) : make_node(op, in, params);
     set_history(out.get(), node, 0);
     Py_DECREF(node);
+    node_in_making = node;
     finish_node(node, out.get());
+  } else if (requires_any || cut) [[unlikely]] {
+    mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
   }
   return out;
 }

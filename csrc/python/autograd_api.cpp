@@ -1,5 +1,7 @@
 // backward, grad, and the switches of autograd.
+#include "autograd/cuts.h"
 #include "autograd/engine.h"
+#include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -7,6 +9,9 @@
 
 namespace rl {
 
+PyObject* live_graphs(PyObject*, PyObject*);
+PyObject* set_grad_layout(PyObject*, PyObject* on);
+uint64_t nodes_made();
 PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 namespace {
@@ -94,6 +99,52 @@ std::vector<Place> places(PyObject* sequence) {
   return list;
 }
 
+// What cut the history of a tensor, for an error message.
+std::string why_no_history(const Tensor* t) {
+  if (!t) return "";
+  if (const Cut* cut = find_cut(t->cut)) return "\n  its history was cut: " + cut_text(*cut);
+  return concat("\n  nothing it was computed from requires grad: it is a tensor of shape ",
+                t->sizes, " and dtype ", name(t->dtype),
+                "; call requires_grad_() on the inputs to differentiate");
+}
+
+// Graphs that outlive their backward pass, more of them each time the same line runs one: an
+// accumulator keeps them. The Python side finds out which and warns once.
+void watch_growth() {
+  constexpr int kPatience = 3, kPause = -1000;
+  static PyCodeObject* code = nullptr;  // compared, never used
+  static int lasti = 0, streak = 0;
+  static int64_t before = 0;
+  static uint64_t marks[kPatience + 1] =
+      {};  // nodes made until the latest passes, the oldest first
+  std::copy(marks + 1, std::end(marks), marks);
+  marks[kPatience] = nodes_made();
+  int now_lasti;
+  PyCodeObject* now = rl_user_frame(&now_lasti);
+  bool same = now == code && now_lasti == lasti;
+  bool grew = live_nodes > before;
+  code = now;
+  lasti = now_lasti;
+  before = live_nodes;
+  if (streak >= 0) streak = same && grew ? streak + 1 : 0;
+  else streak++;
+  if (streak < kPatience) return;
+  streak = kPause;
+  PyObject* module = PyImport_ImportModule("rushlight.autograd._growth");
+  PyObject* list = PyList_New(0);
+  for (uint64_t mark : marks) {
+    PyObject* number = PyLong_FromUnsignedLongLong(mark);
+    if (list && number && PyList_Append(list, number) < 0) Py_CLEAR(list);
+    Py_XDECREF(number);
+  }
+  PyObject* done =
+      module && list ? PyObject_CallMethod(module, "warn_of_growth", "O", list) : nullptr;
+  Py_XDECREF(list);
+  Py_XDECREF(module);
+  if (!done) throw PythonError{};
+  Py_DECREF(done);
+}
+
 // Shared by Tensor.backward, autograd.backward and autograd.grad. `inputs` may be null.
 std::vector<Var> differentiate(std::vector<Place>& roots, PyObject* const* grads, bool keep,
                                bool create_graph, std::vector<Place>* inputs, bool accumulate) {
@@ -103,7 +154,8 @@ std::vector<Var> differentiate(std::vector<Place>& roots, PyObject* const* grads
   request.accumulate = accumulate;
   for (size_t i = 0; i < roots.size(); i++) {
     if (!roots[i].edge().node)
-      fail("element ", i, " of tensors does not require grad and does not have a grad_fn");
+      fail("element ", i, " of tensors does not require grad and does not have a grad_fn",
+           why_no_history(roots[i].tensor));
     request.roots.push_back(roots[i].edge());
     request.grads.push_back(root_gradient(roots[i], grads ? grads[i] : nullptr, i, create_graph));
   }
@@ -116,6 +168,7 @@ std::vector<Var> differentiate(std::vector<Place>& roots, PyObject* const* grads
         accumulate_grad((*inputs)[i].tensor, std::move(results[i]), create_graph);
   request.grads.clear();
   collect_if_due();
+  if (!keep) watch_growth();
   return results;
 }
 
@@ -205,6 +258,7 @@ PyObject* set_grad_enabled(PyObject*, PyObject* on) {
   bool before = modes.grad;
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  if (before && !value) note_grad_off();
   modes.grad = value;
   return PyBool_FromLong(before);
 }
@@ -214,6 +268,7 @@ PyObject* set_inference(PyObject*, PyObject* on) {
   bool before = modes.inference;
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  if (!before && value) note_grad_off();
   modes.inference = value;
   return PyBool_FromLong(before);
 }
@@ -228,14 +283,79 @@ PyObject* set_anomaly(PyObject*, PyObject* args) {
 PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly); }
 PyObject* is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly_check_nan); }
 
-// The pair in force is owned by the Python stack of the context manager.
-PyObject* set_saved_hooks(PyObject*, PyObject* args) {
-  PyObject *pack, *unpack;
-  if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return nullptr;
-  saved_hooks.pack = pack == Py_None ? nullptr : pack;
-  saved_hooks.unpack = unpack == Py_None ? nullptr : unpack;
+// _set_saved_hooks(list of (pack, unpack, detailed)): owned by the context managers' own stack.
+PyObject* set_saved_hooks(PyObject*, PyObject* stack) {
+  bool any = PyList_Check(stack) && PyList_GET_SIZE(stack) > 0;
+  for (Py_ssize_t i = 0; any && i < PyList_GET_SIZE(stack); i++) {
+    PyObject* pair = PyList_GET_ITEM(stack, i);
+    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 3) {
+      PyErr_SetString(PyExc_TypeError, "expected a list of (pack, unpack, detailed)");
+      return nullptr;
+    }
+  }
+  saved_hooks.stack = any ? stack : nullptr;
   Py_RETURN_NONE;
 }
+PyObject* set_copy_on_write(PyObject*, PyObject* on) {
+  bool before = saved_hooks.copy_on_write;
+  saved_hooks.copy_on_write = PyObject_IsTrue(on) == 1;
+  return PyBool_FromLong(before);
+}
+PyObject* set_strict(PyObject*, PyObject* on) {
+  bool before = saved_hooks.strict;
+  saved_hooks.strict = PyObject_IsTrue(on) == 1;
+  return PyBool_FromLong(before);
+}
+PyObject* set_node_hooks(PyObject*, PyObject* hooks) {
+  set_creation_hooks(PyList_Check(hooks) && PyList_GET_SIZE(hooks) > 0 ? hooks : nullptr);
+  Py_RETURN_NONE;
+}
+// _cut(tensor): (reason, op, text) of what cut its history, or None.
+PyObject* get_cut(PyObject*, PyObject* o) {
+  const Cut* cut = is_tensor(o) ? find_cut(as_tensor(o)->cut) : nullptr;
+  if (!cut) Py_RETURN_NONE;
+  static const char* const reasons[] = {"no_grad", "inference_mode", "detach",
+                                        "data",    "copied",         "no_derivative"};
+  return Py_BuildValue("(sss)", reasons[int(cut->reason)], cut->op ? cut->op : "",
+                       cut_text(*cut).c_str());
+}
+// _note_copied(tensor, what): values were copied out of tensors with history.
+PyObject* note_copied(PyObject*, PyObject* args) {
+  PyObject* o;
+  const char* what;
+  if (!PyArg_ParseTuple(args, "O!s", &TensorType, &o, &what)) return nullptr;
+  static const char* const known[] = {"tensor", "as_tensor", "deepcopy", "copy", "pickle"};
+  for (const char* k : known)
+    if (std::strcmp(k, what) == 0) as_tensor(o)->cut = note_cut(CutReason::Copied, k);
+  Py_RETURN_NONE;
+}
+PyObject* get_current_run(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run()); }
+PyObject* get_will_execute(PyObject*, PyObject* node) {
+  return guarded([&]() -> PyObject* {
+    if (!PyObject_TypeCheck(node, &NodeType))
+      fail_as(PyExc_TypeError, "expected a Node, got ", Py_TYPE(node)->tp_name);
+    return PyBool_FromLong(will_execute(reinterpret_cast<Node*>(node)));
+  });
+}
+// _edge_stand_in(node, i): an empty tensor whose gradient flows into edge i of the node, or None.
+PyObject* edge_stand_in(PyObject*, PyObject* args) {
+  PyObject* o;
+  unsigned i;
+  if (!PyArg_ParseTuple(args, "O!I", &NodeType, &o, &i)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    auto* node = reinterpret_cast<Node*>(o);
+    check(i < node->edge_count, "the node has ", node->edge_count, " edges, got ", i);
+    const Edge& edge = node->edges[i];
+    if (!edge.node) Py_RETURN_NONE;
+    Var v = empty({0}, edge.node->meta(edge.nr).dtype);
+    Py_INCREF(edge.node);
+    v->grad_fn = edge.node;
+    v->output_nr = edge.nr;
+    if (edge.node->leads_to_python) mark(v.get());
+    return reinterpret_cast<PyObject*>(v.release());
+  });
+}
+PyObject* get_live_nodes(PyObject*, PyObject*) { return PyLong_FromLongLong(live_nodes); }
 
 PyObject* increment_version(PyObject*, PyObject* o) {
   if (!is_tensor(o)) {
@@ -248,6 +368,7 @@ PyObject* increment_version(PyObject*, PyObject* o) {
     s->version++;
     s->writer.note();
     s->writer_op = "increment_version";
+    if (s->saved) log_write(as_tensor(o), "increment_version");
   }
   Py_RETURN_NONE;
 }
@@ -267,7 +388,18 @@ PyMethodDef autograd_functions[] = {
     {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
     {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS,
      "Whether anomaly mode looks for NaN."},
-    {"_set_saved_hooks", set_saved_hooks, METH_VARARGS, nullptr},
+    {"_set_saved_hooks", set_saved_hooks, METH_O, nullptr},
+    {"_set_copy_on_write", set_copy_on_write, METH_O, nullptr},
+    {"_set_strict", set_strict, METH_O, nullptr},
+    {"_set_grad_layout", set_grad_layout, METH_O, nullptr},
+    {"_set_node_hooks", set_node_hooks, METH_O, nullptr},
+    {"_cut", get_cut, METH_O, nullptr},
+    {"_note_copied", note_copied, METH_VARARGS, nullptr},
+    {"_current_graph_task_id", get_current_run, METH_NOARGS, nullptr},
+    {"_will_execute", get_will_execute, METH_O, nullptr},
+    {"_edge_stand_in", edge_stand_in, METH_VARARGS, nullptr},
+    {"_live_nodes", get_live_nodes, METH_NOARGS, nullptr},
+    {"_live_graphs", live_graphs, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},
     {"_collector_callback",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(collector_callback)), METH_FASTCALL,

@@ -4,6 +4,7 @@
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/inplace.h"
+#include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
@@ -24,7 +25,12 @@ struct FunctionNode : Node {
   PyObject* needs_input_grad;    // tuple of bools
   std::vector<SavedTensor>* saved;
   std::vector<bool>* is_tensor_argument;
-  int pushing;  // the dual level whose jvp runs, or -1
+  struct Stashed {
+    PyObject* name;  // of an attribute of ctx
+    uint32_t version;
+  };
+  std::vector<Stashed>* stashed;  // tensors that forward put on ctx
+  int pushing;                    // the dual level whose jvp runs, or -1
   bool materialize;
 };
 
@@ -47,9 +53,35 @@ PyObject* grads_tuple(FunctionNode* self, Pass& pass) {
   return tuple_for_user(pass.grads, self->output_count);
 }
 
+PyObject* ctx_dict(FunctionNode* self) {
+  PyObject** dict = _PyObject_GetDictPtr(reinterpret_cast<PyObject*>(self));
+  return dict ? *dict : nullptr;
+}
+
+// Notes the versions of tensors on ctx, so that they are checked like saved ones.
+void note_stashed(FunctionNode* self) {
+  PyObject *dict = ctx_dict(self), *name, *value;
+  for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &name, &value);) {
+    if (!is_tensor(value)) continue;
+    as_tensor(value)->storage->saved = true;
+    if (!self->stashed) self->stashed = new std::vector<FunctionNode::Stashed>;
+    self->stashed->push_back({new_reference(name), as_tensor(value)->storage->version});
+  }
+}
+
+void check_stashed(FunctionNode* self) {
+  PyObject* dict = ctx_dict(self);
+  for (auto [name, version] : *self->stashed) {
+    PyObject* value = dict ? PyDict_GetItem(dict, name) : nullptr;
+    if (value && is_tensor(value) && find_overwrite(as_tensor(value), version).found)
+      fail_changed(self, as_tensor(value), version, concat("ctx.", PyUnicode_AsUTF8(name)).c_str());
+  }
+}
+
 void apply(Node* node, Pass& pass) {
   FunctionNode* self = as_function(node);
   PyObject* ctx = reinterpret_cast<PyObject*>(node);
+  if (self->stashed) check_stashed(self);
   Held arguments(grads_tuple(self, pass));
   Held backward(PyObject_GetAttrString(ctx, "_run_backward"));
   Held result(PyObject_CallObject(backward.p, arguments.p));
@@ -69,7 +101,7 @@ void apply(Node* node, Pass& pass) {
     if (!(*self->is_tensor_argument)[i]) {
       if (item != Py_None)
         fail("function ", Py_TYPE(ctx)->tp_name,
-             " returned a gradient different from None at "
+             " returned a gradient different than None at "
              "position ",
              i + 1, ", but the corresponding forward input was not a Variable");
       continue;
@@ -117,6 +149,9 @@ void destroy(Node* node) {
   FunctionNode* self = as_function(node);
   delete std::exchange(self->saved, nullptr);
   delete std::exchange(self->is_tensor_argument, nullptr);
+  if (self->stashed)
+    for (auto& s : *self->stashed) Py_DECREF(s.name);
+  delete std::exchange(self->stashed, nullptr);
 }
 
 const NodeClass function_class = {.name = "Function",
@@ -232,7 +267,13 @@ PyObject* get_non_differentiable(PyObject* o, void*) {
   return tuple_member(as_function(o)->non_differentiable);
 }
 
+PyObject* clear_saved(PyObject* o, PyObject*) {
+  free_saved(as_function(o));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef ctx_methods[] = {
+    {"_clear_saved", clear_saved, METH_NOARGS, "Lets go of what save_for_backward kept."},
     {"save_for_backward", save_for_backward, METH_VARARGS,
      "save_for_backward(*tensors): keeps tensors for backward, checked for in-place changes."},
     {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},
@@ -274,9 +315,14 @@ class Application {
     self_ = as_function(ctx.p);
     read_arguments();
     Held output(call_forward(ctx.p));
+    check_untouched();
     bool single = !PyTuple_Check(output.p);
     Held outputs(single ? PyTuple_Pack(1, output.p) : new_reference(output.p));
     PyObject* result = wrap(outputs.p);
+    if (records_) {
+      note_stashed(self_);
+      created(self_);
+    }
     if (levels_) {
       Held held(result);
       push(ctx.p, outputs.p, result);
@@ -309,7 +355,28 @@ class Application {
     int edge = 0;
     if (records_)
       for (Py_ssize_t i = 0; i < count_; i++)
-        if (is_tensor(args_[i])) set_edge(self_, edge++, as_tensor(args_[i]));
+        if (is_tensor(args_[i])) {
+          versions_.push_back(as_tensor(args_[i])->storage->version);
+          set_edge(self_, edge++, as_tensor(args_[i]));
+        }
+  }
+
+  // An input that forward wrote to without saying so would keep the history of its old values.
+  void check_untouched() {
+    size_t at = 0;
+    for (Py_ssize_t i = 0; i < count_ && records_; i++) {
+      if (!is_tensor(args_[i])) continue;
+      Tensor* t = as_tensor(args_[i]);
+      uint32_t before = versions_[at++];
+      if (t->storage->version == before || !requires_grad(t) || in_tuple(self_->dirty, args_[i]))
+        continue;
+      fail(Py_TYPE(self_)->tp_name, ": forward modified its argument ", i,
+           " in place (a tensor of shape ", t->sizes, ", by ",
+           t->storage->writer_op ? t->storage->writer_op : "a write", " at ",
+           t->storage->writer.text_with_source(),
+           ") without ctx.mark_dirty, so its gradient would be wrong.\nFix: call "
+           "ctx.mark_dirty(argument) and return it, or work on a clone().");
+    }
   }
 
   PyObject* call_forward(PyObject* ctx) {
@@ -362,6 +429,11 @@ class Application {
 
   void check_dirty(PyObject* outputs) {
     if (!self_->dirty) return;
+    // Forward may have written where no counter sees it.
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++) {
+      PyObject* o = PyTuple_GET_ITEM(self_->dirty, i);
+      if (is_tensor(o) && !as_tensor(o)->storage->inference) as_tensor(o)->storage->version++;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++)
       if (!in_tuple(outputs, PyTuple_GET_ITEM(self_->dirty, i)))
         fail(
@@ -405,6 +477,7 @@ class Application {
   void save(PyObject* outputs, PyObject* wrapped) {
     PyObject* list = self_->to_save;
     if (!list) return;
+    node_in_making = self_;
     self_->saved = new std::vector<SavedTensor>(size_t(PyTuple_GET_SIZE(list)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++) {
       PyObject* o = PyTuple_GET_ITEM(list, i);
@@ -510,6 +583,7 @@ class Application {
   PyObject* const* args_;
   Py_ssize_t count_;
   FunctionNode* self_ = nullptr;
+  std::vector<uint32_t> versions_;  // of the tensor arguments before forward
   Levels levels_ = 0;
   bool records_ = false;
 };

@@ -5,6 +5,7 @@
 #include "python/arguments.h"
 #include "python/interop.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -213,23 +214,38 @@ Var as_value(PyObject* o, DType dtype) {
 
 PyObject* get_item(PyObject* self, PyObject* key) {
   return guarded([&]() -> PyObject* {
+    bool subclass = is_subclass(self);
+    if (modes.intercepted || subclass) [[unlikely]] {
+      PyObject* args[] = {self, key};
+      PyObject* result = call_override("__getitem__", args, 2);
+      if (result || PyErr_Occurred()) return result;
+    }
     Tensor* t = as_tensor(self);
+    auto done = [&](Var v) {
+      PyObject* result = reinterpret_cast<PyObject*>(v.release());
+      return subclass ? as_class_of(self, result) : result;
+    };
     if (PyLong_CheckExact(key) && t->dim() > 0) {
       int overflow;
       int64_t i = PyLong_AsLongLongAndOverflow(key, &overflow), n = t->sizes[0];
-      if (!overflow && i >= -n && i < n)
-        return reinterpret_cast<PyObject*>(ops::select(Var(t), 0, i).release());
+      if (!overflow && i >= -n && i < n) return done(ops::select(Var(t), 0, i));
     }
     Selection s = Reader(t, key).finish();
-    if (s.advanced) return reinterpret_cast<PyObject*>(ops::index(s.view, s.indices).release());
-    if (!s.moved) s.view = ops::alias_view(s.view);
-    return reinterpret_cast<PyObject*>(s.view.release());
+    if (s.advanced) return done(ops::index(s.view, s.indices));
+    return done(s.moved ? s.view : ops::alias_view(s.view));
   });
 }
 
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   return guarded_int([&] {
     if (!value) fail_as(PyExc_TypeError, "Tensor does not support deleting items");
+    if (modes.intercepted || is_subclass(self)) [[unlikely]] {
+      PyObject* args[] = {self, key, value};
+      PyObject* result = call_override("__setitem__", args, 3);
+      if (!result && PyErr_Occurred()) throw PythonError{};
+      Py_XDECREF(result);
+      if (result) return 0;
+    }
     Tensor* t = as_tensor(self);
     Var source = as_value(value, t->dtype);
     Selection s = Reader(t, key).finish();

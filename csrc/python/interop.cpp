@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "autograd/cuts.h"
 #include "autograd/node.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
@@ -71,7 +72,8 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
     view->obj = new_reference(o);
     view->len = t->numel * itemsize(t->dtype);
     view->itemsize = itemsize(t->dtype);
-    view->readonly = 0;
+    // In strict mode nobody outside may write what a graph relies on.
+    view->readonly = saved_hooks.strict && t->storage->saved;
     view->ndim = n;
     view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
     view->shape = flags & PyBUF_ND ? shape : nullptr;
@@ -493,6 +495,19 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   });
 }
 
+// Whether a tensor, or one among the first items of nested sequences, requires grad.
+bool has_history(PyObject* data) {
+  if (is_tensor(data)) return requires_grad(as_tensor(data));
+  if (!PyList_Check(data) && !PyTuple_Check(data)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); i++) {
+    PyObject* item = PySequence_Fast_GET_ITEM(data, i);
+    bool nested = is_tensor(item) || PyList_Check(item) || PyTuple_Check(item);
+    if (!nested) return false;
+    if (has_history(item)) return true;
+  }
+  return false;
+}
+
 PyObject* make_tensor(PyObject*, PyObject* args) {
   PyObject *data, *dtype, *device;
   int wants_grad;
@@ -503,6 +518,7 @@ PyObject* make_tensor(PyObject*, PyObject* args) {
     if (dtype != Py_None) d = dtype_argument(s, 1, dtype);
     if (device != Py_None) device_argument(s, 2, device);
     Var v = tensor_from_python(data, d);
+    if (has_history(data)) v->cut = note_cut(CutReason::Copied, "tensor");
     if (wants_grad) {
       check(is_differentiable(v.dtype()),
             "Only Tensors of floating point and complex dtype can require gradients");

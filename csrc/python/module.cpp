@@ -4,6 +4,7 @@
 #include "ops/registry.h"
 #include "python/objects.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 #include "tensor/allocator.h"
 
@@ -158,6 +159,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
             PyModule_AddFunctions(module, forward_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
+            PyModule_AddFunctions(module, override_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&
             PyModule_AddObject(module, "_namespaces", namespaces) == 0;
   if (!ok) {

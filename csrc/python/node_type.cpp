@@ -1,4 +1,5 @@
 // Nodes as Python sees them.
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -24,8 +25,11 @@ class Traversal : public SavedVisitor {
   void visit(SavedTensor& saved, const char*) override {
     if (result) return;
     if (saved.held()) result = visit_(reinterpret_cast<PyObject*>(saved.held()), arg_);
-    if (saved.packed() && !result) result = visit_(saved.packed()->content, arg_);
-    if (saved.packed() && !result) result = visit_(saved.packed()->unpack, arg_);
+    Packed* packed = saved.packed();
+    if (!packed) return;
+    auto* input = reinterpret_cast<PyObject*>(packed->input);
+    for (PyObject* o : {packed->content, packed->unpacks, input})
+      if (o && !result) result = visit_(o, arg_);
   }
 
  private:
@@ -37,14 +41,21 @@ class Finder : public SavedVisitor {
  public:
   explicit Finder(const char* name) : name_(name) {}
   SavedTensor* found = nullptr;
+  int index = 0, matches = 0;  // which of the node's saved tensors it is; how many have the name
   void visit(SavedTensor& saved, const char* name) override {
     bool same = std::strcmp(name, name_) == 0 ||
                 (std::strcmp(name, "input") == 0 && std::strcmp(name_, "self") == 0);
-    if (same && (!found || found->is_empty())) found = &saved;
+    matches += same;
+    if (same && (!found || found->is_empty())) {
+      found = &saved;
+      index = seen_;
+    }
+    seen_++;
   }
 
  private:
   const char* name_;
+  int seen_ = 0;
 };
 
 }  // namespace
@@ -125,15 +136,26 @@ PyObject* node_hook_dict(PyObject* o, PyObject* kind) {
   return dict;
 }
 
+PyObject* new_metadata(const TensorMeta& meta) {
+  static PyStructSequence_Field fields[] = {
+      {"shape", nullptr}, {"dtype", nullptr}, {"device", nullptr}, {nullptr, nullptr}};
+  static PyStructSequence_Desc desc{"rushlight.autograd.InputMetadata", nullptr, fields, 3};
+  static PyTypeObject* type = PyStructSequence_NewType(&desc);
+  PyObject* entry = type ? PyStructSequence_New(type) : nullptr;
+  if (!entry) throw PythonError{};
+  PyStructSequence_SetItem(entry, 0, size_object(meta.sizes));
+  PyStructSequence_SetItem(entry, 1, new_reference(dtype_object(meta.dtype)));
+  PyStructSequence_SetItem(entry, 2, device_object(meta.device));
+  return entry;
+}
+
 PyObject* node_input_metadata(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     Node* node = as_node(o);
     PyObject* list = PyList_New(0);
     for (uint32_t i = 0; list && i < node->output_count; i++) {
       const TensorMeta& meta = node->meta(i);
-      PyObject* entry =
-          Py_BuildValue("{s:N,s:O,s:N}", "shape", size_object(meta.sizes), "dtype",
-                        dtype_object(meta.dtype), "device", device_object(meta.device));
+      PyObject* entry = new_metadata(meta);
       if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
       Py_XDECREF(entry);
     }
@@ -146,6 +168,73 @@ PyObject* node_where(PyObject* o, void*) {
   if (!where) Py_RETURN_NONE;
   return Py_BuildValue("(sis)", where.file().c_str(), where.line(), where.function().c_str());
 }
+
+// A handle on one tensor that a node saved: the place is found by its number among them.
+struct RawSaved {
+  PyObject_HEAD;
+  Node* node;
+  int index;
+};
+
+PyTypeObject RawSavedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+class Numbered : public SavedVisitor {
+ public:
+  explicit Numbered(int index) : left_(index) {}
+  SavedTensor* found = nullptr;
+  void visit(SavedTensor& saved, const char*) override {
+    if (left_-- == 0) found = &saved;
+  }
+
+ private:
+  int left_;
+};
+
+PyObject* new_raw_saved(Node* node, int index) {
+  auto* o = PyObject_New(RawSaved, &RawSavedType);
+  if (!o) return nullptr;
+  Py_INCREF(node);
+  o->node = node;
+  o->index = index;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+// A list for the tensors of a custom Function, a single handle otherwise.
+PyObject* raw_saved(Node* node, const Finder& finder) {
+  if (!is_function(node)) return new_raw_saved(node, finder.index);
+  PyObject* tuple = PyTuple_New(finder.matches);
+  for (int i = 0; tuple && i < finder.matches; i++)
+    PyTuple_SET_ITEM(tuple, i, new_raw_saved(node, i));
+  return tuple;
+}
+
+void raw_saved_dealloc(PyObject* o) {
+  release_node(reinterpret_cast<RawSaved*>(o)->node);
+  PyObject_Free(o);
+}
+
+PyObject* raw_saved_register(PyObject* o, PyObject* args) {
+  PyObject *pack, *unpack;
+  if (!PyArg_ParseTuple(args, "OO:register_hooks", &pack, &unpack)) return nullptr;
+  if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) {
+    PyErr_SetString(PyExc_TypeError, "register_hooks expects two callables: pack and unpack");
+    return nullptr;
+  }
+  return guarded([&]() -> PyObject* {
+    auto* self = reinterpret_cast<RawSaved*>(o);
+    Numbered at(self->index);
+    self->node->cls->each_saved(self->node, at);
+    check(at.found, "the node no longer has this saved tensor");
+    at.found->register_hooks(self->node, pack, unpack);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef raw_saved_methods[] = {
+    {"register_hooks", raw_saved_register, METH_VARARGS,
+     "register_hooks(pack, unpack): packs the saved tensor now, unpacks it in backward."},
+    {},
+};
 
 // _saved_<name> and _raw_saved_<name>.
 PyObject* node_getattro(PyObject* o, PyObject* attribute) {
@@ -161,11 +250,13 @@ PyObject* node_getattro(PyObject* o, PyObject* attribute) {
       return value;
     }
   }
-  if (std::strncmp(text, "_saved_", 7) != 0 || !node->cls->each_saved) return nullptr;
-  Finder finder(text + 7);
+  bool raw = std::strncmp(text, "_raw_saved_", 11) == 0;
+  if (!node->cls->each_saved || (!raw && std::strncmp(text, "_saved_", 7) != 0)) return nullptr;
+  Finder finder(text + (raw ? 11 : 7));
   node->cls->each_saved(node, finder);
   if (!finder.found) return nullptr;
   PyErr_Clear();
+  if (raw) return raw_saved(node, finder);
   return guarded([&]() -> PyObject* {
     Var v = finder.found->unpack(node);
     if (!v) Py_RETURN_NONE;
@@ -218,6 +309,12 @@ int add_node_type(PyObject* module) {
   NodeType.tp_methods = node_methods;
   NodeType.tp_getset = node_getset;
   if (PyType_Ready(&NodeType) < 0) return -1;
+  RawSavedType.tp_name = "rushlight.autograd.SavedTensor";
+  RawSavedType.tp_basicsize = sizeof(RawSaved);
+  RawSavedType.tp_flags = Py_TPFLAGS_DEFAULT;
+  RawSavedType.tp_dealloc = raw_saved_dealloc;
+  RawSavedType.tp_methods = raw_saved_methods;
+  if (PyType_Ready(&RawSavedType) < 0) return -1;
   Py_INCREF(&NodeType);
   return PyModule_AddObject(module, "Node", reinterpret_cast<PyObject*>(&NodeType));
 }

@@ -9,6 +9,7 @@
 #include "ops/functions.h"
 #include "ops/pointwise.h"
 #include "python/arguments.h"
+#include "python/overrides.h"
 
 namespace rl {
 
@@ -26,20 +27,6 @@ struct OpObject {
 PyTypeObject OpType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
-
-// Overrides of __torch_function__ by subclasses of Tensor.
-bool has_override(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  if (type == &TensorType || type == parameter_type || !is_tensor(o)) return false;
-  return true;
-}
-
-PyObject* subclass_result(PyObject* result, PyTypeObject* type) {
-  if (!result || Py_TYPE(result) != &TensorType) return result;
-  PyObject* converted = PyObject_CallMethod(result, "as_subclass", "O", type);
-  Py_DECREF(result);
-  return converted;
-}
 
 void store_result(Tensor* into, PyObject* result) {
   if (!is_tensor(result)) fail_as(PyExc_TypeError, "out= needs an op with one result");
@@ -168,6 +155,18 @@ PyObject* run_overload(const OpInfo& op, PyObject* const* slots, PyObject* out, 
           "), but expected one of:", expected);
 }
 
+// An argument of a subclass of Tensor, also one in a list or tuple (borrowed).
+PyObject* find_subclass(PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; i++) {
+    if (is_subclass(args[i])) return args[i];
+    if (PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i]))
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[i]); k++)
+        if (is_subclass(PySequence_Fast_GET_ITEM(args[i], k)))
+          return PySequence_Fast_GET_ITEM(args[i], k);
+  }
+  return nullptr;
+}
+
 struct Spread {
   PyObject* tuple = nullptr;
   ~Spread() { Py_XDECREF(tuple); }
@@ -178,8 +177,16 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
   Py_ssize_t count = PyVectorcall_NARGS(flagged);
   return guarded([&]() -> PyObject* {
     const OpInfo* first = (*self->overloads)[0];
+    if (modes.intercepted) [[unlikely]]
+      return call_override(o, args, count, keywords);
     if (!keywords && first->fast && !self->inplace) {
       PyObject* result = first->fast(*first, args, count);
+      if (result || PyErr_Occurred()) return result;
+    }
+    Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    PyObject* subclass = find_subclass(args, count + kw);
+    if (subclass) [[unlikely]] {
+      PyObject* result = call_override(o, args, count, keywords);
       if (result || PyErr_Occurred()) return result;
     }
     // out= is taken aside, so that signatures need not list it.
@@ -187,7 +194,6 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
     PyObject* names = keywords;
     std::vector<PyObject*> without;
     Spread shorter;
-    Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
     for (Py_ssize_t i = 0; i < kw && first->out; i++)
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, i), "out") == 0) {
         out = args[count + i];
@@ -203,9 +209,6 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
         args = without.data();
         break;
       }
-    PyTypeObject* subclass = nullptr;
-    for (Py_ssize_t i = 0; i < count && !subclass; i++)
-      if (has_override(args[i])) subclass = Py_TYPE(args[i]);
 
     PyObject* slots[kMaxParams];
     PyObject* result = nullptr;
@@ -220,7 +223,7 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
       break;
     }
     if (!found) fail_overloads(self, args, count, names);
-    return subclass && !self->inplace ? subclass_result(result, subclass) : result;
+    return subclass && !self->inplace ? as_class_of(subclass, result) : result;
   });
 }
 

@@ -2,6 +2,7 @@
 #include "ops/pointwise.h"
 #include "python/arguments.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -37,24 +38,29 @@ bool foreign_number(PyObject* o, Var& out) {
   return true;
 }
 
-bool is_plain(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  return type == &TensorType || type == parameter_type || !is_tensor(o);
+// Whether a mode or a subclass may want to answer instead.
+bool may_override(PyObject* a, PyObject* b) {
+  return modes.intercepted || is_subclass(a) || is_subclass(b);
 }
 
 // Results of arithmetic with a subclass are of that subclass.
 PyObject* finish(PyObject* a, PyObject* b, Var result) {
   PyObject* o = reinterpret_cast<PyObject*>(result.release());
-  PyObject* odd = !is_plain(a) ? a : !is_plain(b) ? b : nullptr;
-  if (!odd) [[likely]]
-    return o;
-  PyObject* converted = PyObject_CallMethod(o, "as_subclass", "O", Py_TYPE(odd));
-  Py_DECREF(o);
-  return converted;
+  if (is_subclass(a)) return as_class_of(a, o);
+  return is_subclass(b) ? as_class_of(b, o) : o;
 }
 
-PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b) {
+// `reflected` is the special method of b for the operator when a is no tensor; none: a and b may
+// change places.
+PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b, const char* reflected = nullptr) {
   return guarded([&]() -> PyObject* {
+    if (may_override(a, b)) [[unlikely]] {
+      bool swap = !is_tensor(a);
+      PyObject* args[] = {swap ? b : a, swap ? a : b};
+      bool named = reflected && (swap || &op == &find_pointwise("rsub"));
+      PyObject* result = call_override(named ? reflected : op.name, args, 2);
+      if (result || PyErr_Occurred()) return result;
+    }
     Var in[2];
     if (!(operand(a, in[0]) || foreign_number(a, in[0])) ||
         !(operand(b, in[1]) || foreign_number(b, in[1])))
@@ -65,6 +71,11 @@ PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b) {
 
 PyObject* inplace(const Pointwise& op, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
+    if (may_override(a, b)) [[unlikely]] {
+      PyObject* args[] = {a, b};
+      PyObject* result = call_override(concat(op.name, "_").c_str(), args, 2);
+      if (result || PyErr_Occurred()) return result;
+    }
     Var in[2];
     if (!is_tensor(a) || !(operand(b, in[1]) || foreign_number(b, in[1]))) Py_RETURN_NOTIMPLEMENTED;
     in[0] = Var(as_tensor(a));
@@ -73,30 +84,30 @@ PyObject* inplace(const Pointwise& op, PyObject* a, PyObject* b) {
   });
 }
 
-#define RL_BINARY(slot, name)                          \
+#define RL_BINARY(slot, name, reflected)               \
   PyObject* slot(PyObject* a, PyObject* b) {           \
     static const Pointwise& op = find_pointwise(name); \
-    return binary(op, a, b);                           \
+    return binary(op, a, b, reflected);                \
   }                                                    \
   PyObject* inplace_##slot(PyObject* a, PyObject* b) { \
     static const Pointwise& op = find_pointwise(name); \
     return inplace(op, a, b);                          \
   }
-RL_BINARY(add, "add")
-RL_BINARY(multiply, "mul")
-RL_BINARY(floor_divide, "floor_divide")
-RL_BINARY(remainder, "remainder")
-RL_BINARY(bit_and, "bitwise_and")
-RL_BINARY(bit_or, "bitwise_or")
-RL_BINARY(bit_xor, "bitwise_xor")
-RL_BINARY(shift_left, "bitwise_left_shift")
-RL_BINARY(shift_right, "bitwise_right_shift")
+RL_BINARY(add, "add", nullptr)
+RL_BINARY(multiply, "mul", nullptr)
+RL_BINARY(floor_divide, "floor_divide", "__rfloordiv__")
+RL_BINARY(remainder, "remainder", "__rmod__")
+RL_BINARY(bit_and, "bitwise_and", nullptr)
+RL_BINARY(bit_or, "bitwise_or", nullptr)
+RL_BINARY(bit_xor, "bitwise_xor", nullptr)
+RL_BINARY(shift_left, "bitwise_left_shift", "__rlshift__")
+RL_BINARY(shift_right, "bitwise_right_shift", "__rrshift__")
 #undef RL_BINARY
 
 PyObject* subtract(PyObject* a, PyObject* b) {
   static const Pointwise& sub = find_pointwise("sub");
   static const Pointwise& rsub = find_pointwise("rsub");
-  return is_tensor(a) ? binary(sub, a, b) : binary(rsub, b, a);
+  return is_tensor(a) ? binary(sub, a, b) : binary(rsub, b, a, "__rsub__");
 }
 PyObject* inplace_subtract(PyObject* a, PyObject* b) {
   static const Pointwise& op = find_pointwise("sub");
@@ -107,6 +118,11 @@ PyObject* divide(PyObject* a, PyObject* b) {
   static const Pointwise& op = find_pointwise("div");
   if (is_tensor(a)) return binary(op, a, b);
   return guarded([&]() -> PyObject* {
+    if (may_override(a, b)) [[unlikely]] {
+      PyObject* args[] = {b, a};
+      PyObject* result = call_override("__rtruediv__", args, 2);
+      if (result || PyErr_Occurred()) return result;
+    }
     Var in[2];
     if (!operand(a, in[0]) && !foreign_number(a, in[0])) Py_RETURN_NOTIMPLEMENTED;
     Var inverse = math::call_pointwise("reciprocal", {Var(as_tensor(b))});
@@ -120,44 +136,54 @@ PyObject* inplace_divide(PyObject* a, PyObject* b) {
 
 PyObject* power(PyObject* a, PyObject* b, PyObject*) {
   static const Pointwise& op = find_pointwise("pow");
-  if (is_tensor(a) && !is_tensor(b) && (PyFloat_Check(b) || PyLong_Check(b)))
+  if (is_tensor(a) && !is_tensor(b) && (PyFloat_Check(b) || PyLong_Check(b)) && !may_override(a, b))
     return guarded([&]() -> PyObject* {
       return finish(a, b, ops::pow_number(Var(as_tensor(a)), wrap_number(b)));
     });
-  return binary(op, a, b);
+  return binary(op, a, b, "__rpow__");
 }
 PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
   return PyObject_CallMethod(a, "pow_", "O", b);
 }
 
-#define RL_UNARY(slot, name)                                \
-  PyObject* slot(PyObject* a) {                             \
-    static const Pointwise& op = find_pointwise(name);      \
-    return guarded([&]() -> PyObject* {                     \
-      Var in(as_tensor(a));                                 \
-      return finish(a, a, run_pointwise(op, &in, nullptr)); \
-    });                                                     \
-  }
-RL_UNARY(absolute, "abs")
-#undef RL_UNARY
+// `compute` unless a mode or a's class answers for the method.
+template <class F>
+PyObject* unary(const char* method, PyObject* a, F&& compute) {
+  return guarded([&]() -> PyObject* {
+    if (may_override(a, a)) [[unlikely]] {
+      PyObject* result = call_override(method, &a, 1);
+      if (result || PyErr_Occurred()) return result;
+    }
+    return finish(a, a, compute(Var(as_tensor(a))));
+  });
+}
+
+PyObject* absolute(PyObject* a) {
+  return unary("abs", a, [](Var x) { return math::call_pointwise("abs", {std::move(x)}); });
+}
 PyObject* positive(PyObject* a) { return new_reference(a); }
 PyObject* invert(PyObject* a) {
-  return guarded([&]() -> PyObject* {
-    if (!is_integral(as_tensor(a)->dtype))
+  return unary("bitwise_not", a, [](Var x) {
+    if (!is_integral(x.dtype()))
       fail_as(PyExc_TypeError,
               "~ (operator.invert) is only implemented on integer and Boolean-type "
               "tensors, got ",
-              name(as_tensor(a)->dtype));
-    return finish(a, a, math::call_pointwise("bitwise_not", {Var(as_tensor(a))}));
+              name(x.dtype()));
+    return math::call_pointwise("bitwise_not", {std::move(x)});
   });
 }
 PyObject* negative(PyObject* a) {
-  return guarded([&]() -> PyObject* { return finish(a, a, ops::neg(Var(as_tensor(a)))); });
+  return unary("neg", a, [](Var x) { return ops::neg(x); });
 }
 
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
+    if (may_override(a, b)) [[unlikely]] {
+      PyObject* args[] = {a, b};
+      PyObject* result = call_override("matmul", args, 2);
+      if (result || PyErr_Occurred()) return result;
+    }
     return finish(a, b, ops::matmul(Var(as_tensor(a)), Var(as_tensor(b))));
   });
 }

@@ -1,10 +1,12 @@
 // The attributes of Tensor: shape, dtype, grad, ...
+#include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
 #include "python/objects.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -15,6 +17,25 @@ template <PyObject* (*F)(Tensor*)>
 PyObject* get(PyObject* o, void*) {
   return guarded([&] { return F(as_tensor(o)); });
 }
+// An attribute that computes: modes and subclasses may answer for Tensor.<name>.__get__.
+template <PyObject* (*F)(Tensor*)>
+PyObject* get_computed(PyObject* o, void* name) {
+  return guarded([&]() -> PyObject* {
+    if (modes.intercepted || is_subclass(o)) [[unlikely]] {
+      auto* text = static_cast<const char*>(name);
+      PyObject* descriptor = PyDict_GetItemString(TensorType.tp_dict, text);
+      PyObject* getter = descriptor ? PyObject_GetAttrString(descriptor, "__get__") : nullptr;
+      if (!getter) throw PythonError{};
+      PyObject* result = call_override(getter, &o, 1);
+      Py_DECREF(getter);
+      if (result || PyErr_Occurred()) return result;
+      return as_class_of(o, F(as_tensor(o)));
+    }
+    return F(as_tensor(o));
+  });
+}
+char* attribute(const char* name) { return const_cast<char*>(name); }
+
 template <void (*F)(Tensor*, PyObject*)>
 int set(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
@@ -115,8 +136,11 @@ void set_version(Tensor* t, PyObject* value) {
 }
 
 // A tensor on the same memory with a version counter of its own: writes through it are not seen.
+// In strict mode it shares the counter.
 PyObject* get_data(Tensor* t) {
   Var v = alias(t);
+  if (requires_grad(t)) v->cut = note_cut(CutReason::Data, "data");
+  if (saved_hooks.strict) return reinterpret_cast<PyObject*>(v.release());
   own_memory(t->storage);
   Storage* same = foreign_storage(t->storage->data, t->storage->bytes, storage_owner(t->storage));
   same->inference = t->storage->inference;
@@ -245,10 +269,12 @@ PyGetSetDef tensor_getset[] = {
     {"data", get<get_data>, set<set_data>, "The same memory, unseen by autograd.", nullptr},
     {"_base", get<base>, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"_version", get<version>, set<set_version>, "How often it was written in place.", nullptr},
-    {"T", get<transposed>, nullptr, "The dimensions reversed.", nullptr},
-    {"mT", get<matrix_transposed>, nullptr, "The last two dimensions swapped.", nullptr},
-    {"H", get<adjoint>, nullptr, "The conjugate transpose of a matrix.", nullptr},
-    {"mH", get<matrix_adjoint>, nullptr, "The conjugate transpose of each matrix.", nullptr},
+    {"T", get_computed<transposed>, nullptr, "The dimensions reversed.", attribute("T")},
+    {"mT", get_computed<matrix_transposed>, nullptr, "The last two dimensions swapped.",
+     attribute("mT")},
+    {"H", get_computed<adjoint>, nullptr, "The conjugate transpose of a matrix.", attribute("H")},
+    {"mH", get_computed<matrix_adjoint>, nullptr, "The conjugate transpose of each matrix.",
+     attribute("mH")},
     {"real", get<real_part>, set<set_part<ops::real>>, "The real part, a view.", nullptr},
     {"imag", get<imaginary_part>, set<set_part<ops::imag>>, "The imaginary part, a view.", nullptr},
     {"is_cuda", get<no>, nullptr, "Whether it lies on a GPU.", nullptr},

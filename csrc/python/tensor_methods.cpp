@@ -2,12 +2,14 @@
 #include <cstring>
 #include <map>
 
+#include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
 #include "python/objects.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -150,8 +152,15 @@ PyObject* requires_grad_method(PyObject* o, PyObject* args, PyObject* kwargs) {
 
 PyObject* detach(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
-    Var v = alias(as_tensor(o));
-    return reinterpret_cast<PyObject*>(v.release());
+    if (modes.intercepted || is_subclass(o)) [[unlikely]] {
+      PyObject* result = call_override("detach", &o, 1);
+      if (result || PyErr_Occurred()) return result;
+    }
+    Tensor* t = as_tensor(o);
+    Var v = alias(t);
+    v->cut = requires_grad(t) ? note_cut(CutReason::Detach, "detach") : t->cut;
+    PyObject* result = reinterpret_cast<PyObject*>(v.release());
+    return is_subclass(o) ? as_class_of(o, result) : result;
   });
 }
 PyObject* detach_(PyObject* o, PyObject*) {
@@ -163,6 +172,7 @@ PyObject* detach_(PyObject* o, PyObject*) {
           "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
           "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
           "gradients.");
+    if (requires_grad(t)) t->cut = note_cut(CutReason::Detach, "detach_");
     release_node(std::exchange(t->grad_fn, nullptr));
     t->output_nr = 0;
     t->requires_grad = false;

@@ -35,6 +35,8 @@ Storage* blank_storage() {
   s->device = {};
   s->inference = false;
   s->exported = false;
+  s->saved = false;
+  s->writes = nullptr;
   s->writer = {};
   s->writer_op = nullptr;
   return s;
@@ -153,6 +155,7 @@ void resize_storage(Storage* s, int64_t bytes) {
 void delete_storage(Storage* s) {
   detach_memory(s);
   s->writer.drop();
+  if (s->writes) delete_log(s->writes);
   free_storages.push_back(s);
 }
 

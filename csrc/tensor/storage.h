@@ -17,6 +17,9 @@ struct Device {
 
 // Memory that several storages share until one of them writes (copy on write).
 struct SharedBlock;
+// Writes to parts of the memory since something was saved (autograd/writes.h).
+struct WriteLog;
+void delete_log(WriteLog* log);
 
 struct Storage {
   int64_t references;
@@ -29,7 +32,9 @@ struct Storage {
   Device device;
   bool inference;  // made under inference_mode: versions are not counted
   bool exported;   // its address was handed out (NumPy, DLPack, data_ptr)
-  Where writer;    // the line of the last in-place write
+  bool saved;      // a graph kept a tensor of it: partial writes are logged
+  WriteLog* writes;
+  Where writer;  // the line of the last in-place write
   const char* writer_op;
   alignas(64) char inline_data[64];
 };

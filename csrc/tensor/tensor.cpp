@@ -2,8 +2,10 @@
 
 #include <new>
 
+#include "autograd/cuts.h"
 #include "autograd/modes.h"
 #include "autograd/node.h"
+#include "autograd/writes.h"
 #include "kernels/cpu/convert.h"
 #include "tensor/allocator.h"
 #include "tensor/pool.h"
@@ -76,6 +78,7 @@ Tensor* new_tensor_object(PyTypeObject* type) {
   t->requires_grad = false;
   t->contiguous = true;
   t->leads_to_python = false;
+  t->cut = 0;
   t->wrapped_number = false;
   return t;
 }
@@ -84,6 +87,12 @@ void free_tensor_slot(Tensor* t) { pool().give(t); }
 
 void for_each_tensor(void (*visit)(Tensor*, void*), void* context) {
   pool().for_each([&](PyObject* o) { visit(reinterpret_cast<Tensor*>(o), context); });
+}
+
+// The line and the block are kept for the error when such a tensor is used in a graph.
+static void mark_inference(Tensor* t) {
+  t->storage->inference = true;
+  t->cut = note_cut(CutReason::Inference, nullptr);
 }
 
 Var empty(const Ints& sizes, DType dtype, Device device) {
@@ -96,7 +105,8 @@ Var empty(const Ints& sizes, DType dtype, Device device) {
   check_sizes(sizes);
   Var v = bare(dtype);
   v->storage = new_storage(bytes, device);
-  v->storage->inference = modes.inference;
+  if (modes.inference) [[unlikely]]
+    mark_inference(v.get());
   v->numel = n;
   v->sizes = sizes;
   v->strides = contiguous_strides(sizes);
@@ -111,7 +121,8 @@ Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device de
     check(s >= 0, "as_strided: Negative strides are not supported: ", strides);
   Var v = bare(dtype);
   v->storage = new_storage(storage_bytes(sizes, strides, dtype), device);
-  v->storage->inference = modes.inference;
+  if (modes.inference) [[unlikely]]
+    mark_inference(v.get());
   v->numel = element_count(sizes);
   v->sizes = sizes;
   v->strides = strides;
@@ -220,6 +231,8 @@ void prepare_write(Tensor* t, const char* op) {
   s->version++;
   s->writer.note();
   s->writer_op = op;
+  if (s->saved) [[unlikely]]
+    log_write(t, op);
 }
 
 int64_t wrap_dim(int64_t dim, int ndim, const char* op) {

@@ -46,6 +46,7 @@ struct Tensor {
   PyObject* dict;
   PyObject* weakrefs;
   uint32_t output_nr;
+  uint32_t cut;  // where its history was cut (autograd/cuts.h); 0: nowhere
   DType dtype;
   bool requires_grad;    // set by the user; a tensor with a grad_fn requires grad as well
   bool contiguous;       // row-major without gaps

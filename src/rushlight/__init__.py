@@ -85,6 +85,7 @@ from rushlight.random import (
 )
 from rushlight import _tensor as _tensor  # completes the Tensor type
 from rushlight._functions import *
+from rushlight._deterministic import *
 from rushlight import autograd as autograd
 from rushlight import linalg as linalg
 from rushlight import nn as nn
@@ -105,3 +106,17 @@ pi = 3.141592653589793
 inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
+
+_lazy_modules = ("overrides",)
+
+
+def __getattr__(name: str) -> object:
+    if name == "explain":
+        from rushlight.autograd._explain import explain
+
+        return explain
+    if name in _lazy_modules:
+        import importlib
+
+        return importlib.import_module(f"rushlight.{name}")
+    raise AttributeError(f"module 'rushlight' has no attribute '{name}'")

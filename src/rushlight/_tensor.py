@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._layout import strided
@@ -209,37 +211,80 @@ def _copy_in_storage(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     )
 
 
+def _warn_of_lost_history(node: _C.Node, what: str) -> None:
+    import copy
+    import warnings
+
+    level, frame = 3, sys._getframe(2)
+    while frame.f_code.co_filename == copy.__file__ and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    where = node._where
+    at = f"{where[0]}:{where[1]}" if where else "an unknown line"
+    warnings.warn(
+        f"{what} copies values, never history: the copy of the result of {node.name()}, "
+        f"made at {at}, is a leaf that requires grad. Say detach() before copying if no gradient "
+        "is wanted, or clone() to stay in the graph.",
+        UserWarning,
+        stacklevel=level,
+    )
+
+
+def _finish_copy(
+    copy: Tensor, what: str, requires_grad: bool, had_history: bool, cls: type
+) -> Tensor:
+    """The class, the flag and the mark that a copy without history gets."""
+    if cls is not Tensor:
+        copy = Tensor._make_subclass(cls, copy, False)
+    copy.requires_grad_(requires_grad)
+    if had_history:
+        _C._note_copied(copy, what)
+    return copy
+
+
+def _kept_grad(self: Tensor) -> Tensor | None:
+    """The gradient of a leaf, or the one that retain_grad() kept."""
+    return self.grad if self.is_leaf or self.retains_grad else None
+
+
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
-    if not self.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol at the moment. Use .detach() or .clone() to say whether the history shall "
-            "be kept."
-        )
-    copy = _copy_in_storage(self, memo)
-    if type(self) is not Tensor:
-        copy = Tensor._make_subclass(type(self), copy, False)
-    copy.requires_grad_(self.requires_grad)
+    if self.grad_fn is not None:
+        _warn_of_lost_history(self.grad_fn, "deepcopy")
+    copy = _finish_copy(
+        _copy_in_storage(self, memo),
+        "deepcopy",
+        self.requires_grad,
+        self.grad_fn is not None,
+        type(self),
+    )
     memo[id(self)] = copy
-    if self.grad is not None:
-        copy.grad = __deepcopy__(self.grad.detach(), memo)
-    if self.__dict__:
+    grad = _kept_grad(self)
+    if grad is not None or self.__dict__:
         from copy import deepcopy
 
-        for name, value in self.__dict__.items():
-            setattr(copy, name, deepcopy(value, memo))
+        _restore(copy, deepcopy((grad, self.__dict__), memo))
     return copy
 
 
 def __copy__(self: Tensor) -> Tensor:
-    copy = self.detach().requires_grad_(self.requires_grad)
-    return (
-        copy
-        if type(self) is Tensor
-        else Tensor._make_subclass(type(self), copy, self.requires_grad)
-    )
+    if self.grad_fn is not None:
+        _warn_of_lost_history(self.grad_fn, "copy")
+    had_history = self.grad_fn is not None
+    copy = _finish_copy(self.detach(), "copy", self.requires_grad, had_history, type(self))
+    _restore(copy, (_kept_grad(self), self.__dict__))
+    return copy
+
+
+def _restore(self: Tensor, state: tuple[Any, dict[str, Any]]) -> None:
+    """Gives a copy the gradient and the attributes of the original."""
+    grad, attributes = state
+    if grad is not None:
+        if grad.dtype is not self.dtype:
+            self.grad_dtype = grad.dtype
+        self.grad = grad
+    for name, value in attributes.items():
+        setattr(self, name, value)
 
 
 def _rebuild(
@@ -249,19 +294,16 @@ def _rebuild(
     size: tuple[int, ...],
     stride: tuple[int, ...],
     requires_grad: bool,
-    state: dict[str, Any],
+    had_history: bool,
 ) -> Tensor:
     flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
     tensor = _C._reinterpret(flat.clone(), dtype, size, stride)
-    if cls is not Tensor:
-        tensor = Tensor._make_subclass(cls, tensor, False)
-    tensor.requires_grad_(requires_grad)
-    for name, value in state.items():
-        setattr(tensor, name, value)
-    return tensor
+    return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    if self.grad_fn is not None:
+        _warn_of_lost_history(self.grad_fn, "pickle")
     dense = self.detach().clone()  # without gaps, the strides kept where they can be
     args = (
         type(self),
@@ -270,9 +312,9 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         tuple(self.shape),
         dense.stride(),
         self.requires_grad,
-        dict(self.__dict__),
+        self.grad_fn is not None,
     )
-    return _rebuild, args
+    return _rebuild, args, (_kept_grad(self), dict(self.__dict__)), None, None, _restore
 
 
 def __format__(self: Tensor, spec: str) -> str:
@@ -326,6 +368,36 @@ def _in_place_view(name: str) -> Callable[..., Tensor]:
     return change
 
 
+def _as_class(value: Any, cls: type[Tensor]) -> Any:
+    if type(value) is Tensor:
+        return value.as_subclass(cls)
+    if isinstance(value, (list, tuple)):
+        items = [_as_class(item, cls) for item in value]
+        return type(value)(items)
+    return value
+
+
+def _torch_function(
+    cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Runs ``func`` as for plain tensors; tensors among its results become objects of ``cls``."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    before = _C._set_subclass_overrides(False)
+    try:
+        result = func(*args, **(kwargs or {}))
+    finally:
+        _C._set_subclass_overrides(before)
+    return result if cls is Tensor else _as_class(result, cls)
+
+
+def _grad_status(self: Tensor) -> str:
+    """Why ``.grad`` is what it is, in one sentence."""
+    from rushlight.autograd._explain import grad_status
+
+    return grad_status(self)
+
+
 def __reversed__(self: Tensor) -> Tensor:
     return self if self.dim() == 0 else self.flip(0)
 
@@ -341,6 +413,8 @@ _methods: dict[str, Any] = {
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
     _methods[_name + "_"] = _in_place_view(_name)
 _methods["type"] = type_
+_methods["__torch_function__"] = classmethod(_torch_function)
+_methods["grad_status"] = property(_grad_status)
 _methods["layout"] = property(lambda self: strided)
 _methods["__array_priority__"] = 1000
 for _name, _dtype in (

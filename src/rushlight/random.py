@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from _weakref import ref
+
 from rushlight import _C
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
+
+_alive: dict[int, ref[Generator]] = {}
 
 
 class Generator(_C.Generator):
@@ -18,6 +22,12 @@ class Generator(_C.Generator):
     >>> bool((a == torch.rand(3, generator=torch.Generator().manual_seed(1))).all())
     True
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Generator:
+        self = super().__new__(cls, *args, **kwargs)
+        key = id(self)
+        _alive[key] = ref(self, lambda _: _alive.pop(key, None))
+        return self
 
     def get_state(self) -> Any:
         """The state as a tensor of bytes."""
@@ -35,6 +45,12 @@ class Generator(_C.Generator):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._raw_state(),)
+
+
+def live_generators() -> list[Any]:
+    """The default generator and every other that someone holds."""
+    found = [reference() for reference in list(_alive.values())]
+    return [_C.default_generator, *(g for g in found if g is not None)]
 
 
 def _rebuild(state: tuple[int, int]) -> Generator:

@@ -13,7 +13,9 @@ from rushlight.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from rushlight.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from rushlight.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from rushlight.autograd.function import Function as Function
+from rushlight.autograd.function import NestedIOFunction as NestedIOFunction
 from rushlight.autograd.grad_mode import enable_grad as enable_grad
+from rushlight.autograd.grad_mode import enforce_grad_layout_policy as enforce_grad_layout_policy
 from rushlight.autograd.grad_mode import inference_mode as inference_mode
 from rushlight.autograd.grad_mode import no_grad as no_grad
 from rushlight.autograd.grad_mode import set_grad_enabled as set_grad_enabled
@@ -126,6 +128,7 @@ def grad(
                 raise RuntimeError(
                     f"The differentiated Tensor at index {i} appears to not have been used in the "
                     "graph. Set allow_unused=True if this is the desired behavior."
+                    + _why_unused(wanted[i])
                 )
     if materialize_grads:
         results = tuple(
@@ -133,6 +136,14 @@ def grad(
             for r, t in zip(results, wanted, strict=True)
         )
     return dict(zip(names, results, strict=True)) if names is not None else results
+
+
+def _why_unused(tensor: Any) -> str:
+    if not isinstance(tensor, _C.Tensor):
+        return ""
+    from rushlight.autograd._explain import explain
+
+    return f"\n  it is {explain(tensor)}"
 
 
 def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
@@ -155,17 +166,53 @@ def _batched(
     return tuple(None if column[0] is None else stack(column) for column in columns)
 
 
+class strict(grad_mode._Mode):
+    """A block in which what torch lets pass unseen raises.
+
+    - A second backward pass over a graph that was freed raises even where no node of it had saved
+      anything (``(a + a).sum()`` as well as ``(a * a).sum()``).
+    - ``.data`` shares the version counter: writing through it to a saved tensor is noticed.
+    - Memory that NumPy, DLPack or another buffer can reach is compared before it is used in
+      backward: a change from outside raises.
+
+    >>> import rushlight as torch
+    >>> a = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.strict():
+    ...     b = (a * a).sum()
+    ...     _ = a.data.add_(1)
+    ...     try:
+    ...         b.backward()
+    ...     except RuntimeError as error:
+    ...         print("modified by an inplace operation" in str(error))
+    True
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def clone(self) -> strict:
+        return strict(self.mode)
+
+    def __enter__(self) -> None:
+        self._before = _C._set_strict(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_strict(self._before)
+
+
 def variable(*args: Any, **kwargs: Any) -> Any:
     """Raises: tensors need no wrapper."""
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
 class _Package(ModuleType):
-    """Keeps `gradcheck` the function: importing the submodule would put the module in its place."""
+    """Keeps functions that share their name with a submodule: importing it would replace them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "gradcheck" and isinstance(value, ModuleType):
             value = value.gradcheck
+        if name == "variable" and isinstance(value, ModuleType):
+            value = variable
         super().__setattr__(name, value)
 
 
@@ -184,4 +231,8 @@ def __getattr__(name: str) -> Any:
         module = import_module("rushlight.autograd.gradcheck")
         globals()["gradgradcheck"] = module.gradgradcheck
         return getattr(module, name)
+    if name in ("trace_nan", "NonFiniteError"):
+        from rushlight.autograd import nan_tracer
+
+        return getattr(nan_tracer, name)
     raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

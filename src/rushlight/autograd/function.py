@@ -19,6 +19,8 @@ class BackwardCFunction(_C._FunctionBase):
 
     def _run_backward(self, *grads: Any) -> Any:
         cls = self._forward_cls
+        if cls.boxed_grads_call:
+            grads = (list(grads),)
         if cls.vjp is not Function.vjp:
             if cls.backward is not Function.backward:
                 raise RuntimeError(
@@ -145,17 +147,25 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs the operation and records it."""
-        if kwargs:
-            args = _bind_keywords(cls, args, kwargs)
+        if kwargs or (cls._has_setup_context and getattr(cls.forward, "__defaults__", None)):
+            args = _bind(cls, args, kwargs)
         return _C._function_apply(cls, *args)
 
 
-def _bind_keywords(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _bind(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments of forward by position, the defaults included: setup_context sees them too."""
     import inspect
 
-    parameters = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    signature = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    for name in kwargs:
+        parameter = signature.parameters.get(name)
+        if parameter is not None and parameter.kind is parameter.KEYWORD_ONLY:
+            raise TypeError(
+                f"{cls.__name__}.apply() got a keyword-only argument of forward, '{name}'; "
+                "backward returns one gradient per positional argument, so make it positional"
+            )
     lead = () if cls._has_setup_context else (None,)  # type: ignore[attr-defined]
-    bound = parameters.bind(*lead, *args, **kwargs)
+    bound = signature.bind(*lead, *args, **kwargs)
     bound.apply_defaults()
     return bound.args[len(lead) :]
 
@@ -179,9 +189,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not recording:
             return outputs
         results = outputs if isinstance(outputs, tuple) else (outputs,)
-        sources = [a for a in args if isinstance(a, _C.Tensor) and a.requires_grad]
-        if not sources:
-            sources = [t for t in ctx.saved_tensors if t is not None and t.requires_grad]
+        kept = (*args, *ctx.saved_tensors, *vars(ctx).values())
+        sources = [t for t in kept if isinstance(t, _C.Tensor) and t.requires_grad]
         if not sources:
             return outputs
         places = [i for i, r in enumerate(results) if isinstance(r, _C.Tensor)]
@@ -212,3 +221,18 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """A name from the time of Functions with state; kept so that ``isinstance`` checks work.
+
+    It cannot be applied, as in PyTorch: write a Function whose arguments are tensors.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Raises: see the class."""
+        raise RuntimeError(
+            f"{cls.__name__}: NestedIOFunction is a legacy class and cannot be applied; derive "
+            "from autograd.Function and pass tensors as separate arguments"
+        )

@@ -184,3 +184,35 @@ class set_multithreading_enabled(_Mode):
 
     def __exit__(self, *error: Any) -> None:
         pass
+
+
+class enforce_grad_layout_policy:
+    """Whether gradients take the strides of their parameters (the default), in this thread.
+
+    It acts when made; as a context manager it is undone at the end.
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self._before = _C._set_grad_layout(enable)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_grad_layout(self._before)
+
+
+class _force_original_view_tracking(_Mode):
+    """Accepted for compatibility: views are tracked in one way only."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def clone(self) -> _force_original_view_tracking:
+        return _force_original_view_tracking(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass

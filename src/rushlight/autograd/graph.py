@@ -53,16 +53,30 @@ def _stack() -> list[Any]:
     if not hasattr(_state, "hooks"):
         _state.hooks = []
         _state.disabled = []
+        _state.creation = []
     return _state.hooks
 
 
-def _apply_stack() -> None:
-    stack = _stack()
-    _C._set_saved_hooks(*(stack[-1] if stack else (None, None)))
+class SavedTensorInfo(
+    namedtuple("SavedTensorInfo", "node argument is_output is_parameter is_leaf line")
+):
+    """What a tensor is saved for: the node's name, the argument, and whose tensor it is.
+
+    ``line`` is (file, line, function) of the forward operation, or None.
+    """
+
+    __slots__ = ()
 
 
 class saved_tensors_hooks:
     """Inside, tensors saved for backward go through ``pack_hook``, and back by ``unpack_hook``.
+
+    Blocks nest: the innermost pair packs the tensor, and as long as the result is a tensor the next
+    pair outwards packs that; unpacking goes the other way round.
+
+    With ``with_info=True`` the hook is called ``pack_hook(tensor, info)``, where ``info`` is a
+    :class:`SavedTensorInfo`. With ``share=True`` a tensor that several nodes save unchanged is
+    packed once.
 
     >>> import rushlight as torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -75,20 +89,65 @@ class saved_tensors_hooks:
     tensor([2., 2.])
     """
 
-    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        pack_hook: Callable[..., Any],
+        unpack_hook: Callable[[Any], Any],
+        *,
+        with_info: bool = False,
+        share: bool = False,
+    ) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
+        self.with_info = with_info
+        self.share = share
+
+    def _pack(self) -> Callable[..., Any]:
+        pack = self.pack_hook
+        if self.with_info:
+            pack = _with_info(pack)
+        return _sharing(pack) if self.share else pack
 
     def __enter__(self) -> None:
         stack = _stack()
         if _state.disabled:
             raise RuntimeError(_state.disabled[-1])
-        stack.append((self.pack_hook, self.unpack_hook))
-        _apply_stack()
+        stack.append((self._pack(), self.unpack_hook, self.with_info))
+        _C._set_saved_hooks(stack)
 
     def __exit__(self, *error: Any) -> None:
-        _stack().pop()
-        _apply_stack()
+        stack = _stack()
+        stack.pop()
+        _C._set_saved_hooks(stack)
+
+
+def _with_info(pack: Callable[[Any, SavedTensorInfo], Any]) -> Callable[..., Any]:
+    def detailed(tensor: Any, node: str, argument: str, is_output: bool, line: Any) -> Any:
+        from rushlight.nn import Parameter
+
+        parameter = isinstance(tensor, Parameter)
+        info = SavedTensorInfo(node, argument, is_output, parameter, tensor.is_leaf, line)
+        return pack(tensor, info)
+
+    return detailed
+
+
+def _sharing(pack: Callable[..., Any]) -> Callable[..., Any]:
+    """Packs a tensor once per version; the entry goes when the tensor does."""
+    from weakref import ref
+
+    packed: dict[int, tuple[Any, int, Any]] = {}
+
+    def pack_once(tensor: Any, *details: Any) -> Any:
+        key = id(tensor)
+        known = packed.get(key)
+        if known and known[0]() is tensor and known[1] == tensor._version:
+            return known[2]
+        content = pack(tensor, *details)
+        packed[key] = (ref(tensor, lambda _: packed.pop(key, None)), tensor._version, content)
+        return content
+
+    return pack_once
 
 
 class disable_saved_tensors_hooks:
@@ -110,37 +169,140 @@ class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in main memory, where they lie already: copies of them."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept)
+        super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept, share=True)
+
+
+class allow_mutation_on_saved_tensors:
+    """Inside, tensors saved for backward may be written in place: backward sees the old values.
+
+    Nothing is copied until such a write happens; the backward pass may run inside or outside.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = (y * y).sum()
+    ...     _ = y.fill_(100.0)
+    ...     z.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __enter__(self) -> allow_mutation_on_saved_tensors:
+        if _C._set_copy_on_write(True):
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_copy_on_write(False)
+
+    def clear(self) -> None:
+        """Nothing to clear: copies belong to the nodes that saved them and go with these."""
+
+
+class node_creation_hook:
+    """Inside, ``hook(node)`` is called for every node this thread makes, once it is complete.
+
+    The hook may read the node, write its ``metadata`` and register hooks on it. Nodes made in a
+    backward pass with ``create_graph=True`` are reported too.
+
+    >>> import rushlight as torch
+    >>> names = []
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.node_creation_hook(lambda node: names.append(node.name())):
+    ...     y = (x * 2).sum()
+    >>> names
+    ['MulBackward0', 'SumBackward0']
+    """
+
+    def __init__(self, hook: Callable[[Any], None]) -> None:
+        self.hook = hook
+
+    def __enter__(self) -> node_creation_hook:
+        _stack()
+        _state.creation.append(self.hook)
+        _C._set_node_hooks(_state.creation)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _state.creation.pop()
+        _C._set_node_hooks(_state.creation)
+
+
+def live() -> list[Any]:
+    """The graphs that are alive now, the largest first: nodes, bytes, line and holders of each.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> total = (x.exp() * 2).sum()
+    >>> (graph,) = (g for g in torch.autograd.graph.live() if "total" in g.holders)
+    >>> graph.nodes, graph.root, graph.holders
+    (3, 'SumBackward0', ('total',))
+    """
+    from rushlight.autograd._growth import live
+
+    return live()
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """For compiled regions only, as in PyTorch; raises in eager code.
+
+    ``utils.checkpoint.checkpoint(..., memory_budget=...)`` does this for eager regions.
+    """
+    raise RuntimeError(
+        "region_activation_memory_budget is for compiled regions; in eager code use "
+        f"utils.checkpoint.checkpoint(function, ..., memory_budget={budget})"
+    )
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accepted for compatibility: there is one stream per device, so nothing can mismatch."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Accepted for compatibility: there is one stream per device, so none can be stale."""
 
 
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
 ) -> Any:
-    """Calls ``fn`` once per backward: with all gradients (``mode="all"``), or the first."""
+    """Calls ``fn`` once per backward pass that reaches one of ``tensors``.
+
+    With ``mode="all"`` it gets the list of their gradients, None for tensors that the pass does not
+    reach, once the last of them is ready; with ``mode="any"`` the first gradient that is.
+
+    >>> import rushlight as torch
+    >>> x, y, z = (torch.ones((), requires_grad=True) for _ in range(3))
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((x, y, z), print)
+    >>> (x * y).backward()
+    [tensor(1.), tensor(1.), None]
+    """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if mode == "any":
+        tensors = [t for t in tensors if t.requires_grad]
     lock = _thread.allocate_lock()
-    grads: list[Any] = [None] * len(tensors)
-    state = {"count": 0}
+    nodes = [_C._gradient_edge(t)[0] for t in tensors]
+    passes: dict[int, list[Any]] = {}  # the gradients of passes that run now, by number
 
     def hook_for(index: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
+            number = _C._current_graph_task_id()
             with lock:
-                if mode == "any":
-                    first, state["count"] = state["count"] == 0, state["count"] + 1
-                    if state["count"] == len(tensors):
-                        state["count"] = 0
-                    if first:
-                        fn(grad)
-                    return
-                grads[index] = grad
-                state["count"] += 1
-                if state["count"] < len(tensors):
-                    return
-                state["count"] = 0
-                ready = list(grads)
-                grads[:] = [None] * len(tensors)
-            fn(ready)
+                first = number not in passes
+                if first:
+                    reached = sum(map(_C._will_execute, nodes))
+                    passes[number] = [reached, [None] * len(nodes)]
+                state = passes[number]
+                state[0] -= 1
+                state[1][index] = grad
+                last = state[0] == 0
+                if last:
+                    del passes[number]
+            if mode == "any" and first:
+                fn(grad)
+            elif mode == "all" and last:
+                fn(state[1])
 
         return hook
 

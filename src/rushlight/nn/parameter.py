@@ -27,19 +27,5 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        if id(self) in memo:
-            return memo[id(self)]
-        copy = type(self)(self.detach().clone(), self.requires_grad)
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.detach(), self.requires_grad)
-
-
-def _rebuild(cls: type, data: Any, requires_grad: bool) -> Any:
-    return cls(data, requires_grad)
-
 
 _C._set_parameter_type(Parameter)

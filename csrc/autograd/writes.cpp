@@ -1,0 +1,145 @@
+#include "autograd/writes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace rl {
+
+namespace {
+
+constexpr size_t kMostWrites = 1 << 14;     // kept per storage; older ones count as overlapping
+constexpr int64_t kMostElements = 1 << 16;  // compared one by one
+
+// The elements of a strided tensor, in bytes from the start of the memory.
+struct Region {
+  int64_t offset, item, count = 1, end;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // (stride, size), widest stride first
+
+  explicit Region(const Tensor* t)
+      : offset(t->offset * itemsize(t->dtype)), item(itemsize(t->dtype)) {
+    end = offset + item;
+    for (int i = 0; i < t->dim(); i++) {
+      int64_t stride = t->strides[i] * item, size = t->sizes[i];
+      if (size == 0) count = 0;
+      if (size <= 1 || stride == 0) continue;
+      dims.emplace_back(stride, size);
+      count *= size;
+      end += stride * (size - 1);
+    }
+    std::sort(dims.rbegin(), dims.rend());
+  }
+
+  // Whether every address has one index: wide strides clear the reach of the narrow ones.
+  bool nested() const {
+    int64_t reach = item;
+    for (size_t i = dims.size(); i-- > 0;) {
+      if (dims[i].first < reach) return false;
+      reach = dims[i].first * (dims[i].second - 1) + reach;
+    }
+    return true;
+  }
+
+  bool contains(int64_t address) const {
+    int64_t rest = address - offset;
+    if (rest < 0) return false;
+    for (auto [stride, size] : dims) rest -= std::min(rest / stride, size - 1) * stride;
+    return rest == 0;
+  }
+
+  template <class F>
+  bool any(F&& test, size_t dim, int64_t at) const {
+    if (dim == dims.size()) return test(at);
+    for (int64_t i = 0; i < dims[dim].second; i++)
+      if (any(test, dim + 1, at + i * dims[dim].first)) return true;
+    return false;
+  }
+};
+
+// Boxes on one grid are disjoint when they are along some axis.
+bool disjoint_boxes(const Region& a, const Region& b) {
+  std::vector<int64_t> strides;
+  for (const Region* r : {&a, &b})
+    for (auto [stride, size] : r->dims) strides.push_back(stride);
+  strides.push_back(a.item);
+  std::sort(strides.rbegin(), strides.rend());
+  strides.erase(std::unique(strides.begin(), strides.end()), strides.end());
+  for (size_t i = 0; i < strides.size(); i++) {
+    int64_t stride = strides[i], row = i ? strides[i - 1] : INT64_MAX;
+    if (i && row % stride != 0) return false;
+    auto range = [&](const Region& r) {
+      int64_t first = r.offset % row / stride, size = 1;
+      for (auto [s, n] : r.dims)
+        if (s == stride) size = n;
+      return std::pair(first, first + size);
+    };
+    auto [a0, a1] = range(a);
+    auto [b0, b1] = range(b);
+    if (i && std::max(a1, b1) > row / stride) return false;  // wraps around
+    if (a1 <= b0 || b1 <= a0) return true;
+  }
+  return false;
+}
+
+bool overlap(const Region& a, const Region& b) {
+  if (a.count == 0 || b.count == 0 || a.end <= b.offset || b.end <= a.offset) return false;
+  if (a.item != b.item || !a.nested() || !b.nested()) return true;
+  const Region &few = a.count <= b.count ? a : b, &many = a.count <= b.count ? b : a;
+  if (few.count > kMostElements) return !disjoint_boxes(a, b);
+  return few.any([&](int64_t at) { return many.contains(at); }, 0, few.offset);
+}
+
+}  // namespace
+
+struct WriteLog {
+  struct Entry {
+    Region region;
+    Where where;
+    const char* op;
+  };
+  uint32_t first = 0;  // version of the first entry; the others follow without gaps
+  std::vector<Entry> entries;
+
+  void clear() {
+    for (Entry& e : entries) e.where.drop();
+    entries.clear();
+  }
+  ~WriteLog() { clear(); }
+};
+
+void delete_log(WriteLog* log) { delete log; }
+
+void log_write(const Tensor* t, const char* op) {
+  Storage* s = t->storage;
+  if (t->numel * itemsize(t->dtype) >= s->bytes) {
+    delete std::exchange(s->writes, nullptr);
+    return;
+  }
+  if (!s->writes) s->writes = new WriteLog;
+  WriteLog& log = *s->writes;
+  if (log.first + log.entries.size() != s->version) log.clear();
+  if (log.entries.size() == kMostWrites) {
+    for (size_t i = 0; i < kMostWrites / 2; i++) log.entries[i].where.drop();
+    log.entries.erase(log.entries.begin(), log.entries.begin() + kMostWrites / 2);
+    log.first += kMostWrites / 2;
+  }
+  if (log.entries.empty()) log.first = s->version;
+  log.entries.push_back({Region(t), {}, op});
+  log.entries.back().where.note();
+}
+
+Overwrite find_overwrite(const Tensor* t, uint32_t since) {
+  const Storage* s = t->storage;
+  if (s->version == since) return {};
+  Overwrite last{true, s->writer_op, &s->writer};
+  const WriteLog* log = s->writes;
+  if (!log || log->first > since + 1 || log->first + log->entries.size() != s->version + 1)
+    return last;
+  Region saved(t);
+  for (size_t i = since + 1 - log->first; i < log->entries.size(); i++)
+    if (overlap(saved, log->entries[i].region))
+      return {true, log->entries[i].op, &log->entries[i].where};
+  return {};
+}
+
+}  // namespace rl

@@ -1,0 +1,61 @@
+"""Switches for deterministic algorithms. All of rushlight's are: the switches only remember."""
+
+from __future__ import annotations
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode",
+    "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
+    "use_deterministic_algorithms",
+]  # fmt: skip
+
+_LEVELS = ("default", "warn", "error")
+_level = 0
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Asks for deterministic algorithms; there are no others, so nothing warns or raises."""
+    if not isinstance(mode, bool):
+        raise TypeError(
+            f"use_deterministic_algorithms(): mode must be bool, not {type(mode).__name__}"
+        )
+    set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether deterministic algorithms were asked for."""
+    return _level > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether they were asked for with ``warn_only``."""
+    return _level == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 or "default", 1 or "warn", 2 or "error".
+
+    >>> import rushlight as torch
+    >>> torch.set_deterministic_debug_mode("error")
+    >>> torch.are_deterministic_algorithms_enabled(), torch.get_deterministic_debug_mode()
+    (True, 2)
+    >>> torch.set_deterministic_debug_mode(0)
+    """
+    global _level
+    if isinstance(debug_mode, str):
+        if debug_mode not in _LEVELS:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, "
+                f"but got {debug_mode}"
+            )
+        _level = _LEVELS.index(debug_mode)
+    elif debug_mode in (0, 1, 2):
+        _level = debug_mode
+    else:
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: see ``set_deterministic_debug_mode``."""
+    return _level

@@ -1,0 +1,68 @@
+"""Random numbers that a recomputation draws again: every generator, ``random`` and NumPy."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rushlight.random import live_generators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Source = tuple[Callable[[], Any], Callable[[Any], object], Any]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return all(_same(value, b[key]) for key, value in a.items())
+    equal = a == b
+    return equal if isinstance(equal, bool) else bool(equal.all())
+
+
+def _numpy_state() -> Any:
+    return sys.modules["numpy.random"].get_state(legacy=False)
+
+
+def _library_sources() -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:
+    """The global generators of libraries, as far as the program has imported them."""
+    found = []
+    if "random" in sys.modules:
+        module = sys.modules["random"]
+        found.append((module.getstate, module.setstate))
+    if "numpy.random" in sys.modules:
+        found.append((_numpy_state, sys.modules["numpy.random"].set_state))
+    return found
+
+
+class States:
+    """The states of all sources at one time; ``with states:`` runs a block from there.
+
+    After the block, each source goes on as though the block had not run.
+    """
+
+    def __init__(self) -> None:
+        pairs = [(g._raw_state, g._set_raw_state) for g in live_generators()]
+        pairs += _library_sources()
+        self.sources: list[Source] = [(get, put, get()) for get, put in pairs]
+
+    def forget_unused(self) -> None:
+        """Keeps the sources that have moved since, so that a replay touches no others.
+
+        A generator made since then and still alive was made by the region and may be used by its
+        next run without being made again: that run must find it at the start of its sequence.
+        """
+        known = {getattr(get, "__self__", None) for get, _, _ in self.sources}
+        made = [g for g in live_generators() if g not in known]
+        self.sources = [s for s in self.sources if not _same(s[0](), s[2])]
+        self.sources += [(g._raw_state, g._set_raw_state, (g.initial_seed(), 0)) for g in made]
+
+    def __enter__(self) -> None:
+        self.paused = [(put, get()) for get, put, _ in self.sources]
+        for _, put, state in self.sources:
+            put(state)
+
+    def __exit__(self, *error: object) -> None:
+        for put, state in self.paused:
+            put(state)
+        del self.paused
