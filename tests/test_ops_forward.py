@@ -6,8 +6,8 @@ import pytest
 
 import rushlight as torch
 import rushlight.autograd.forward_ad as fwAD
-from registry import ENTRIES, path, samples_of
-from samples import function
+from registry import ENTRIES, path, samples_of, tensor_parameters
+from samples import Sample, function
 from support import check
 from test_ops import (
     DIFFERENTIABLE,
@@ -92,6 +92,28 @@ def test_forward_mode_is_the_adjoint_for_complex_numbers(op):
     except (RuntimeError, NotImplementedError, TypeError) as error:
         if not re.search("complex|Complex|implemented|imaginary", str(error)):
             raise
+
+
+@every([e for e in DIFFERENTIABLE if tensor_parameters(e) > 1])
+@pytest.mark.parametrize("other", [torch.int64, torch.float32], ids=["int64", "float32"])
+def test_forward_mode_is_the_adjoint_for_mixed_dtypes(entry, other):
+    f = function(path(entry))
+    for sample in samples_of(entry, torch.float64, 1):
+        for i, x in enumerate(sample.args):
+            args = [
+                a if a is x or a.dtype == torch.bool else (2 * a).to(other) for a in sample.args
+            ]
+            result = works(f, Sample(args, {}))
+            if not is_number(x) or result is None or result.dtype != torch.float64:
+                continue
+
+            def g(t, i=i, args=args):
+                return (f(*args[:i], t, *args[i + 1 :]),)
+
+            x, v, u = x.detach().requires_grad_(), direction(x, -1, 1.3), direction(result, 0.4, 2)
+            if g(x)[0].requires_grad:
+                moved = push(g, [x.detach()], [v])
+                check(inner([u], moved), inner(pull(g, [x], [u]), [v]), rtol=1e-9, atol=1e-11)
 
 
 @every([e for e in ENTRIES if {"function", "inplace"} <= set(e["forms"])])

@@ -49,12 +49,20 @@ Var signed_power(const Var& x, double p) {
   return math::where(zero, Var(0), safe * ops::pow_number(math::abs(safe), Var(p - 2)));
 }
 
+// The largest or smallest of these magnitudes. The norm itself may differ from it by a rounding,
+// since its kernel takes the magnitude of complex numbers in its own way.
+Var extreme(const Var& size, double p, const Dims& dim) {
+  if (size.numel() == 0) return size;
+  Plain plain;
+  return norm_value(size, p, dim, true);
+}
+
 // g and norm have the reduced dimensions. A norm of 0 has the gradient 0.
 Var norm_gradient(const Var& g, const Var& x, double p, const Var& norm, const Dims& dim) {
   if (p == 1) return direction(x) * g;
   if (std::isinf(p)) {
-    Var size = math::abs(x);
-    Var reached = math::either(size == norm, math::both(math::isnan(size), math::isnan(norm)));
+    Var size = math::abs(x), end = extreme(size, p, dim);
+    Var reached = math::either(size == end, math::both(math::isnan(size), math::isnan(end)));
     Var count = ops::sum(reached, dim.value_or(Ints()), true);
     return direction(x) * math::where(reached, g / count, Var(0));
   }

@@ -417,7 +417,7 @@ Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* i
     if (!inplace) refuse_out(op.name);
     Var before[3];
     for (int i = 0; i < op.inputs; i++)
-      before[i] = in[i]->storage == into->storage ? stand_in(in[i].get()) : in[i];
+      before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
     Var out = run_plain(op, in, params, into, true);
     replace_tangents(into, run_pointwise(op, before, params));
     return out;
