@@ -15,7 +15,7 @@ from weakref import ref
 from rushlight import _C
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.autograd.graph import saved_tensors_hooks
-from rushlight.utils.checkpoint._report import Overwritten
+from rushlight.utils.checkpoint._report import Overwritten, Unfollowable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from rushlight.utils.checkpoint._region import Slot
 
 _T = TypeVar("_T")
+
+
+def bare(tensor: Any) -> Any:
+    """The tensor without its history, but with the tangents of forward mode."""
+    if not _C._is_dual(tensor):
+        return tensor.detach()
+    with no_grad():
+        return tensor.view_as(tensor)
 
 
 class Geometry(NamedTuple):
@@ -62,7 +70,7 @@ class Result:
 
     def hold(self, alias: Any) -> None:
         """Has the tensor there, given itself or another view of its storage."""
-        tensor = alias.detach()
+        tensor = bare(alias)
         same = Geometry.of(tensor) == self.geometry
         self.tensor = tensor if same else tensor.as_strided(*self.geometry)
         self.version = tensor._version
@@ -127,6 +135,7 @@ class Call:
         "need_grad",
         "number",
         "results",
+        "saves",
         "states",
         "writes",
     )
@@ -140,7 +149,8 @@ class Call:
         self.writes: list[bool] = []  # which of them the op changes
         self.states: list[tuple[Any, Any]] = []  # of the generators that the op draws from
         self.results: list[ref[Result] | None] = []  # None where it returned a view
-        self.hidden: dict[int, ref[Result]] = {}  # by number among the tensors it saves
+        self.saves = 0  # how many tensors it saves
+        self.hidden: dict[int, ref[Result]] = {}  # those that are not visible otherwise, by number
 
     def is_awaited(self) -> bool:
         """Whether a slot waits for a result that has still to be computed."""
@@ -155,13 +165,13 @@ class Call:
             need_grad, write = next(flags)
             value = place.tensor if write and isinstance(place, Pinned) else place.get()
             if self.hidden:
-                value = value.detach().requires_grad_(need_grad)
+                value = bare(value).requires_grad_(need_grad)
             return value.clone() if write else value  # what it writes to changed in forward
 
         saved: list[Any] = []
 
         def catch(value: Any) -> None:
-            saved.append(value.detach())
+            saved.append(bare(value))
 
         now = [(generator, generator._raw_state()) for generator, _ in self.states]
         with ExitStack() as stack:
@@ -177,6 +187,8 @@ class Call:
             finally:
                 for generator, state in now:
                     generator._set_raw_state(state)
+        if self.hidden and len(saved) != self.saves:
+            raise Unfollowable(f"torch.utils.checkpoint: {self.func.__name__} saves other tensors")
         made = list(zip(self.results, leaves(out, _C.Tensor), strict=True))
         made += [(reference, saved[i]) for i, reference in self.hidden.items()]
         for reference, value in made:

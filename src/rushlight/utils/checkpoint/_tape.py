@@ -110,6 +110,7 @@ class Tape(TorchFunctionMode):
             saved = self.saved
         finally:
             self.saved = None
+        call.saves = len(saved)
         call.states = [(g, state) for g, state in states if g._raw_state() != state]
         call.writes = [t._version != v for t, v in zip(tensors, versions, strict=True)]
         keep = self.keeps(call, args, kwargs, out)
