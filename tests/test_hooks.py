@@ -61,7 +61,8 @@ class TestTensorHooks:
         for t in (x, y):
             t.register_hook(lambda g: g * 2)
         assert torch.autograd.grad(y * 1, [y], retain_graph=True)[0].item() == 2
-        assert torch.autograd.grad(y * 1, [x])[0].item() == 4
+        assert torch.autograd.grad(y * 1, [x], retain_graph=True)[0].item() == 4
+        assert [g.item() for g in torch.autograd.grad(y * 1, [x, y])] == [4, 2]
 
     def test_the_retained_gradient_is_the_one_after_all_hooks(self):
         x = leaf(1.0)

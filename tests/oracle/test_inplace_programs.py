@@ -170,3 +170,26 @@ def test_views_writes_and_hooks(steps, seed):
 )
 def test_untracked_writes_and_parts(steps, seed):
     compare(steps, seed)
+
+
+def clones():
+    keep = rushlight.autograd.graph.saved_tensors_hooks
+    return keep(lambda t: t.detach().clone(), lambda t: t)
+
+
+@settings(max_examples=150, **CONFIGURATION)
+@given(steps_of(KINDS), st.integers(0, 1000))
+def test_no_write_harms_tensors_that_are_kept_apart(steps, seed):
+    """Under copy on write, and with clones saved, every program has its gradient."""
+    generator = np.random.default_rng(seed)
+    arrays = [generator.standard_normal((2, 3)), generator.standard_normal(3)]
+    results = []
+    for apart in (rushlight.autograd.graph.allow_mutation_on_saved_tensors, clones):
+        with apart():
+            program = Program(rushlight, arrays, steps)
+            results.append(program.gradients())
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+    if not program.untracked:
+        for a, b in zip(results[0][1:3], slopes(arrays, steps), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
