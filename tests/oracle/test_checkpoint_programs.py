@@ -1,12 +1,15 @@
 """Programs with checkpoints: values, gradients, what runs how often and which errors come."""
 
+import enum
 import functools
+import inspect
 import itertools
 
 import numpy as np
 import pytest
-import torch.utils.checkpoint  # noqa: F401 - torch does not load it by itself
+import torch.utils.checkpoint  # torch does not load it by itself
 
+import rushlight
 from oracle.harness import assert_same_outcome, from_numpy
 
 SEED = 7
@@ -418,3 +421,20 @@ def selective_with_mutation(L):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_program(program):
     assert_same_outcome(program)
+
+
+def issubclass_of(value, classes):
+    return isinstance(value, type) and issubclass(value, classes)
+
+
+def named_parameters(f):
+    return [p for p in inspect.signature(f).parameters if p not in ("args", "kwargs")]
+
+
+@pytest.mark.parametrize("name", torch.utils.checkpoint.__all__)
+def test_names_and_their_parameters(name):
+    theirs = getattr(torch.utils.checkpoint, name)
+    ours = getattr(rushlight.utils.checkpoint, name)
+    if callable(theirs) and not issubclass_of(theirs, (Exception, enum.Enum)):
+        missing = set(named_parameters(theirs)) - set(named_parameters(ours))
+        assert not missing

@@ -22,9 +22,7 @@ class _Setting:
     """Overrides an argument of every ``checkpoint`` called inside a ``with`` block."""
 
     current: bool | None = None
-
-    def __init__(self, value: bool | None) -> None:
-        self.value = value
+    value: bool | None
 
     def __enter__(self) -> None:
         self.previous, type(self).current = type(self).current, self.value
@@ -41,9 +39,15 @@ class set_checkpoint_early_stop(_Setting):
     ...     pass  # functions checkpointed here run whole when they are recomputed
     """
 
+    def __init__(self, enable: bool) -> None:
+        self.value = enable
+
 
 class set_checkpoint_debug_enabled(_Setting):
     """Inside, errors list every saved tensor (True) or those near the difference (False)."""
+
+    def __init__(self, enabled: bool | None) -> None:
+        self.value = enabled
 
 
 def noop_context_fn() -> Contexts:
