@@ -210,3 +210,5 @@ class TestWithoutAnyMode:
         with pytest.raises((ZeroDivisionError, RuntimeError, TypeError)) as info:
             y.sum().backward()
         assert f"{__file__}:{line}" in location_text(info.value)
+        ((file, number, _),) = info.value.forward_traceback
+        assert (file, number) == (__file__, line)

@@ -1,11 +1,17 @@
 """Custom autograd.Function: both styles, the context, what is checked and what is passed."""
 
+import weakref
+
 import pytest
 
 import rushlight as torch
 from rushlight.autograd import Function
 from rushlight.autograd.function import once_differentiable
 from support import check, leaf, randleaf
+
+
+class Probe:
+    """Something weakly referenceable to hang on a tensor."""
 
 
 class Cube(Function):
@@ -469,6 +475,43 @@ class TestOnceDifferentiable:
         with pytest.raises(RuntimeError, match="once_differentiable"):
             torch.autograd.grad(g.sum(), x)
 
+    @pytest.mark.parametrize("by_attribute", [True, False])
+    def test_so_does_a_value_computed_in_forward(self, by_attribute):
+        class Exp(Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x.exp()
+                if by_attribute:
+                    ctx.slope = y * 1
+                else:
+                    ctx.save_for_backward(y * 1)
+                return y
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx, g):
+                return g * (ctx.slope if by_attribute else ctx.saved_tensors[0])
+
+        x = leaf([3.0])
+        (g,) = torch.autograd.grad((Exp.apply(x) * x).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            torch.autograd.grad(g.sum(), x)
+
+    def test_a_linear_function_that_keeps_nothing_has_no_second_derivative(self):
+        class Double(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx, g):
+                return g * 2
+
+        x = leaf([3.0])
+        (g,) = torch.autograd.grad((Double.apply(x) + x**3).sum(), x, create_graph=True)
+        assert torch.autograd.grad(g.sum(), x)[0].item() == 18
+
     def test_without_a_second_derivative_nothing_is_recorded(self):
         x = leaf([3.0])
         (g,) = torch.autograd.grad(self.Square.apply(x).sum(), x)
@@ -582,6 +625,39 @@ class TestArguments:
 
         with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
             Both.apply(leaf([1.0])).sum().backward()
+
+
+class TestReadOnce:
+    class Square(Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    def test_saved_tensors_can_be_read_once(self):
+        x = leaf([3.0])
+        y = self.Square.apply(x)
+        y.sum().backward(retain_graph=True)
+        assert x.grad.item() == 6
+        with pytest.raises(RuntimeError, match="can only be accessed once"):
+            y.sum().backward()
+
+    def test_reading_lets_go_of_them(self):
+        h = leaf([3.0]) * 1
+        h.probe = probe = Probe()
+        alive = weakref.ref(probe)
+        y = self.Square.apply(h)
+        del h, probe
+        assert alive() is not None
+        y.grad_fn.saved_tensors
+        assert alive() is None
 
 
 class TestNames:

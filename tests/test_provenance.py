@@ -208,6 +208,16 @@ loss = (features + 1).sum()
 loss.backward()
 """,
     ),
+    "inference_tensor_saved": (
+        RuntimeError,
+        "Inference tensors cannot be saved for backward",
+        """
+x = torch.ones(3, requires_grad=True)
+with torch.inference_mode():  #: block
+    scale = torch.ones(3)  #: made
+y = x * scale
+""",
+    ),
     "history_copied": (
         RuntimeError,
         "does not require grad",

@@ -55,6 +55,14 @@ class TestExportedMemory:
         assert "MulBackward0" in location_text(info.value)
         assert __file__ in location_text(info.value)
 
+    def test_an_array_made_after_the_save_cannot_be_written(self):
+        with strict(), pytest.raises(ValueError, match="read-only"):
+            a = leaf([1.0])
+            b = (a * a).sum()
+            a.detach().numpy()[:] = 5
+        b.backward()
+        assert a.grad.item() == 2
+
     def test_a_tensor_on_the_memory_of_an_array(self):
         array = np.ones(2)
         with strict(), pytest.raises(RuntimeError, match="modified outside rushlight"):

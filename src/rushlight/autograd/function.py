@@ -50,12 +50,32 @@ class BackwardCFunction(_C._FunctionBase):
 FunctionCtx = BackwardCFunction
 
 
+class _ReadOnce(BackwardCFunction):
+    """The context of a Function with ``clear_saved_tensors_on_access``."""
+
+    @property
+    def saved_tensors(self) -> Any:
+        """What ``save_for_backward`` kept; reading lets go of it."""
+        if "_seen" in self.__dict__:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True "
+                "is set on the autograd.Function. Either access saved_tensors only once, or set "
+                "clear_saved_tensors_on_access=False."
+            )
+        tensors = super().saved_tensors
+        self._clear_saved()
+        self._seen = True
+        return tensors
+
+
 class FunctionMeta(type):
     """Gives every Function the class of its nodes, named ``<Name>Backward``."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        once = getattr(cls, "clear_saved_tensors_on_access", False)
+        context = _ReadOnce if once else BackwardCFunction
+        cls._backward_cls = type(name + "Backward", (context,), {"_forward_cls": cls})
         base = bases[0] if bases else None
         inherited = base is not None and getattr(base, "_has_setup_context", False)
         cls._has_setup_context = ("setup_context" in namespace and base is not None) or inherited
@@ -184,13 +204,18 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         finally:
             _C._set_grad_enabled(before)
-        if any(map(_C._is_dual, (*args, *ctx.saved_tensors))):
+        once = isinstance(ctx, _ReadOnce)
+        saved = () if once else ctx.saved_tensors
+        if any(map(_C._is_dual, (*args, *saved))):
             raise RuntimeError(_TWICE)
         if not recording:
             return outputs
         results = outputs if isinstance(outputs, tuple) else (outputs,)
-        kept = (*args, *ctx.saved_tensors, *vars(ctx).values())
-        sources = [t for t in kept if isinstance(t, _C.Tensor) and t.requires_grad]
+        sources = [a for a in args if isinstance(a, _C.Tensor) and a.requires_grad]
+        if once or saved or any(isinstance(v, _C.Tensor) for v in vars(ctx).values()):
+            # What backward used was made from the inputs, whether it has a history or not.
+            edges = (_C._edge_stand_in(ctx, i) for i in range(len(ctx.next_functions)))
+            sources += [edge for edge in edges if edge is not None]
         if not sources:
             return outputs
         places = [i for i, r in enumerate(results) if isinstance(r, _C.Tensor)]
