@@ -350,6 +350,10 @@ class TestGrad:
         with pytest.raises(ValueError, match="allow_unused"):
             grad(x * 2, [w], allow_unused=False, materialize_grads=True)
 
+    def test_inputs_must_not_be_empty(self):
+        with pytest.raises(RuntimeError, match=r"`grad\(\)` cannot be empty"):
+            grad(leaf(1.0) * 2, [])
+
     def test_inputs_must_require_grad(self):
         with pytest.raises(RuntimeError, match="does not require grad"):
             grad(leaf(1.0) * 2, torch.zeros(1))

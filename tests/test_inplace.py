@@ -545,6 +545,18 @@ class TestIncrementVersion:
         torch.autograd.graph.increment_version([a, b[:1]])
         assert (a._version, b._version) == (1, 1)
 
+    def test_a_write_that_restores_can_be_hidden(self):
+        x = leaf([1.0, 2.0])
+        t = x * 1
+        y = (t**2).sum()
+        content = t.tolist()
+        with torch.autograd.grad_mode._unsafe_preserve_version_counter(t):
+            t.detach().zero_()
+            t.detach().copy_(torch.tensor(content))
+        assert t._version == 0
+        y.backward()
+        assert x.grad.tolist() == [2, 4]
+
     def test_inference_tensors_are_passed_over(self):
         with torch.inference_mode():
             t = torch.zeros(1)

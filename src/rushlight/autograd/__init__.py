@@ -115,6 +115,8 @@ def grad(
         inputs = tuple(inputs.values())
     roots = _as_tuple(outputs)
     wanted = _as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     unused_allowed = materialize_grads if allow_unused is None else allow_unused
     if is_grads_batched:

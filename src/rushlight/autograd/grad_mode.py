@@ -216,3 +216,24 @@ class _force_original_view_tracking(_Mode):
 
     def __exit__(self, *error: Any) -> None:
         pass
+
+
+class _unsafe_preserve_version_counter(_Mode):
+    """Hides the writes inside from the version counters of ``tensors``.
+
+    For writes that restore what was there before; any other makes gradients wrong, silently.
+    """
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, _C.Tensor) else tuple(tensors)
+        self._before = [tensor._version for tensor in self.tensors]
+
+    def clone(self) -> _unsafe_preserve_version_counter:
+        return _unsafe_preserve_version_counter(self.tensors)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        for tensor, version in zip(self.tensors, self._before, strict=True):
+            tensor._version = version
