@@ -1,6 +1,7 @@
 """__torch_function__ of subclasses, and modes."""
 
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -18,7 +19,7 @@ from rushlight.overrides import (
 
 
 class Logged(torch.Tensor):
-    log: list = []
+    log: ClassVar[list] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
