@@ -1,5 +1,6 @@
 """Memory: graphs end when they should, cycles are collected, depth does not matter."""
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -202,6 +203,99 @@ class TestCycles:
             gc.collect()
         y.sum().backward()
         assert x.grad.item() == pytest.approx(4 * 7.38905609893065)
+
+
+def fail(*args):
+    raise ValueError("on purpose")
+
+
+class FailsForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.x = x
+        fail()
+
+
+class FailsBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        fail(ctx.saved_tensors)
+
+
+def hooked(t):
+    t.register_hook(fail)
+    t.sin().sum().backward()
+
+
+def packed(t):
+    with torch.autograd.graph.saved_tensors_hooks(fail, fail):
+        t.sin()
+
+
+def unpacked(t):
+    with torch.autograd.graph.saved_tensors_hooks(lambda s: s, fail):
+        t.sin().sum().backward()
+
+
+def created(t):
+    with torch.autograd.graph.node_creation_hook(fail):
+        t.sin()
+
+
+def overwritten(t):
+    y = t.sin()
+    t.add_(1)
+    y.sum().backward()
+
+
+def traced(t):
+    with torch.autograd.trace_nan():
+        (t - 9).sqrt()
+
+
+def checked(t):
+    with torch.autograd.set_detect_anomaly(True):
+        (t - 9).sqrt().sum().backward()
+
+
+def reached(t):
+    torch.autograd.graph.register_multi_grad_hook((t, leaf([1.0])), fail)
+    t.sum().backward()
+
+
+FAILURES = [
+    lambda t: FailsForward.apply(t),
+    lambda t: FailsBackward.apply(t).sum().backward(),
+    hooked,
+    packed,
+    unpacked,
+    created,
+    overwritten,
+    traced,
+    checked,
+    reached,
+]
+
+
+@pytest.mark.parametrize("program", FAILURES)
+def test_a_failure_keeps_nothing_alive(program):
+    def attempt():
+        t = leaf([1.0]) * 2
+        alive = watched(t)
+        with contextlib.suppress(ValueError, RuntimeError):
+            program(t)
+            pytest.fail("nothing was raised")
+        return alive
+
+    alive = attempt()
+    gc.collect()
+    assert alive() is None
 
 
 class TestLifetimes:
