@@ -166,9 +166,10 @@ uint32_t begin_run() {
 
 void fail_second_time(Node* node) {
   const Started& s = started[node->freed_by % kRuns];
-  std::string first = node->freed_by && s.run == node->freed_by
-                          ? s.where.text_with_source()
-                          : std::string("a line no longer on record");
+  std::string first = !node->freed_by
+                          ? "none: a hook raised while the node was made, or it was cleared"
+                      : s.run == node->freed_by ? s.where.text_with_source()
+                                                : "a line no longer on record";
   fail(
       "Trying to backward through the graph a second time (or directly access saved tensors after "
       "they have already been freed). Saved intermediate values of the graph are freed when you "

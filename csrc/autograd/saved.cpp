@@ -96,7 +96,7 @@ Var empty_stand_in(Tensor* t) {
 }  // namespace
 
 // The innermost pair packs the tensor, the next one packs what came out while that is a tensor.
-void SavedTensor::pack(Tensor* t, bool is_output) {
+void SavedTensor::pack(Tensor* t, bool is_output, uint32_t nr) {
   PyObject* stack = saved_hooks.stack;
   Var hold_stack = Var::steal(reinterpret_cast<Tensor*>(PyList_AsTuple(stack)));
   if (!hold_stack) throw PythonError{};
@@ -116,12 +116,8 @@ void SavedTensor::pack(Tensor* t, bool is_output) {
   }
   note_packed(content.object());
   Var input = is_output ? Var() : empty_stand_in(t);
-  packed_ = new Packed{as_object(content.release()),
-                       unpacks,
-                       input.release(),
-                       t->output_nr,
-                       is_output,
-                       hold_tangents(t)};
+  packed_ = new Packed{
+      as_object(content.release()), unpacks, input.release(), nr, is_output, hold_tangents(t)};
   kind_ = Kind::Packed;
 }
 
@@ -149,26 +145,26 @@ void SavedTensor::register_hooks(Node* owner, PyObject* hook, PyObject* unpack) 
 }
 
 // Memory that NumPy and the like can reach: a copy tells at unpacking whether it was changed.
-void SavedTensor::save_guarded(Tensor* t, bool is_output) {
+void SavedTensor::save_guarded(Tensor* t, bool is_output, uint32_t nr) {
   Var copy;
   {
     Plain plain;
     copy = ops::clone(alias(t));
   }
   Py_INCREF(t);
-  packed_ = new Packed{as_object(copy.release()), PyTuple_New(0), t, t->output_nr, is_output,
-                       hold_tangents(t)};
+  packed_ =
+      new Packed{as_object(copy.release()), PyTuple_New(0), t, nr, is_output, hold_tangents(t)};
   kind_ = Kind::Packed;
   track(t);
 }
 
-void SavedTensor::save_slowly(Tensor* t, bool is_output) {
-  if (saved_hooks.stack) return pack(t, is_output);
+void SavedTensor::save_slowly(Tensor* t, bool is_output, uint32_t nr) {
+  if (saved_hooks.stack) return pack(t, is_output, nr);
   if (saved_hooks.strict && !saved_hooks.copy_on_write) {
-    if (t->storage->exported || t->storage->owner) return save_guarded(t, is_output);
+    if (t->storage->exported || t->storage->owner) return save_guarded(t, is_output, nr);
     t->storage->saved = true;
     tensor_ = is_output ? alias(t).release() : Var(t).release();
-    tensor_->output_nr = t->output_nr;
+    if (is_output) tensor_->output_nr = nr;
     if (is_output && dual_levels) share_tangents(tensor_, t);
     kind_ = is_output ? Kind::Output : Kind::Input;
     return;
@@ -176,7 +172,7 @@ void SavedTensor::save_slowly(Tensor* t, bool is_output) {
   if (is_output) {
     tensor_ = stand_in(t).release();
     release_node(std::exchange(tensor_->grad_fn, nullptr));
-    tensor_->output_nr = t->output_nr;
+    tensor_->output_nr = nr;
     kind_ = Kind::Output;
   } else {
     tensor_ = stand_in(t).release();
@@ -204,22 +200,22 @@ void SavedTensor::save_input(Tensor* t) {
         made_at(t));
   version_ = t->storage->version;
   if (saved_hooks.active() && !t->wrapped_number) [[unlikely]]
-    return save_slowly(t, false);
+    return save_slowly(t, false, 0);
   t->storage->saved = true;
   Py_INCREF(t);
   tensor_ = t;
   kind_ = Kind::Input;
 }
 
-void SavedTensor::save_output(Tensor* t) {
+void SavedTensor::save_output(Tensor* t, uint32_t nr) {
   // Indices and the like have no history to restore.
   if (!is_differentiable(t->dtype)) return save_input(t);
   version_ = t->storage->version;
   if (saved_hooks.active()) [[unlikely]]
-    return save_slowly(t, true);
+    return save_slowly(t, true, nr);
   t->storage->saved = true;
   tensor_ = alias(t).release();
-  tensor_->output_nr = t->output_nr;
+  tensor_->output_nr = nr;
   if (dual_levels) share_tangents(tensor_, t);
   kind_ = Kind::Output;
 }

@@ -30,9 +30,14 @@ class SavedTensor {
   }
   ~SavedTensor() { drop(); }
 
-  // An input keeps the very tensor; an output of `owner` keeps an alias without history.
+  // An input keeps the very tensor; output `nr` of the node keeps an alias without history.
   void save_input(Tensor* t);
-  void save_output(Tensor* t);
+  void save_output(Tensor* t, uint32_t nr);
+  // Leaves nothing to read: the node was not finished.
+  void spoil() {
+    drop();
+    kind_ = Kind::Freed;
+  }
 
   // The tensor as it was. Raises when it was changed in place since, or already released.
   Var unpack(Node* owner) const;
@@ -51,9 +56,9 @@ class SavedTensor {
  private:
   enum class Kind : uint8_t { Empty, Input, Output, Packed, Freed };
   void drop();
-  void save_slowly(Tensor* t, bool is_output);
-  void save_guarded(Tensor* t, bool is_output);
-  void pack(Tensor* t, bool is_output);
+  void save_slowly(Tensor* t, bool is_output, uint32_t nr);
+  void save_guarded(Tensor* t, bool is_output, uint32_t nr);
+  void pack(Tensor* t, bool is_output, uint32_t nr);
   void check_version(Node* owner) const;
   [[noreturn]] void fail_freed(Node* owner) const;
 

@@ -394,7 +394,8 @@ struct Runner<Op, R (*)(A...)> {
         set_history(out[i].get(), node, int(i));
         if constexpr (Op::is_view) out[i]->extra->view_version = out[i]->storage->version;
       }
-      if (i < kMaxKeptOutputs && group.outputs >> i & 1) kept->outs[i].save_output(out[i].get());
+      if (i < kMaxKeptOutputs && group.outputs >> i & 1)
+        kept->outs[i].save_output(out[i].get(), uint32_t(i));
     }
     created(node);
   }

@@ -148,7 +148,7 @@ void finish_node(Node* node, Tensor* out) {
   bool saves_out = false;
   for (int i = 0; i < kept.op->inputs; i++)
     saves_out |= node->edges[i].node && has(kept.op->partial[i].saves, Save::Out);
-  if (saves_out) kept.out.save_output(out);
+  if (saves_out) kept.out.save_output(out, 0);
   created(node);
 }
 
@@ -259,6 +259,17 @@ Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& 
   return is_complex(out.dtype()) ? sum : ops::real(sum);
 }
 
+// A hook raised after the values were written: the history says so, but cannot be run.
+void leave_unfinished(Node* node, Tensor* into) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  node->payload<Kept>().out.spoil();
+  bool watched = std::exchange(modes.watched, false);
+  rebase_history(into, {node, 0});
+  modes.watched = watched;
+  PyErr_Restore(type, value, trace);
+}
+
 Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
              DType common, DType compute, const Ints& sizes) {
   DType result = op.result == Result::Bool              ? DType::Bool
@@ -298,7 +309,12 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
               operands, op.inputs);
   if (node) {
     set_output_meta(node, 0, into);
-    finish_node(node, into);
+    try {
+      finish_node(node, into);
+    } catch (...) {
+      leave_unfinished(node, into);
+      throw;
+    }
     rebase_history(into, {node, 0});
   }
   return Var(into);

@@ -164,8 +164,8 @@ std::vector<Var> differentiate(std::vector<Place>& roots, PyObject* const* grads
   std::vector<Var> results = run_backward(request);
   if (inputs && accumulate)  // backward(inputs=[non-leaf])
     for (size_t i = 0; i < results.size(); i++)
-      if (results[i] && (*inputs)[i].tensor)
-        accumulate_grad((*inputs)[i].tensor, std::move(results[i]), create_graph);
+      if (Tensor* t = (*inputs)[i].tensor; t && results[i] && !(t->extra && t->extra->retains_grad))
+        accumulate_grad(t, std::move(results[i]), create_graph);
   request.grads.clear();
   collect_if_due();
   if (!keep) watch_growth();

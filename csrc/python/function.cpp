@@ -462,10 +462,15 @@ class Application {
     if (is_input(o)) {
       out = alias(t);
       set_view(out.get(), t, Creation::CustomFunction);
+      out->extra->creation = Creation::CustomFunction;
     } else if (t->grad_fn || t->requires_grad || (t->extra && t->extra->base)) {
       // Computed inside with gradients on, or a view of something: only the data counts.
       out = alias(t);
-      if (t->extra && t->extra->base) set_view(out.get(), t, Creation::CustomFunction);
+      if (t->extra && t->extra->base) {
+        set_view(out.get(), t, Creation::CustomFunction);
+        out->extra->creation =
+            Creation::CustomFunction;  // not what it was inside, without recording
+      }
     } else {
       out = Var(t);
     }
@@ -491,7 +496,8 @@ class Application {
         if (PyTuple_GET_ITEM(outputs, k) == o) output = k;
       bool is_output =
           output >= 0 && as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_;
-      if (is_output) saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)));
+      if (is_output)
+        saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)), uint32_t(output));
       else saved.save_input(as_tensor(o));
       if (is_view(as_tensor(o))) track(as_tensor(o));  // its base may be an output of this node
     }

@@ -84,6 +84,9 @@ def backward(
     _C._run_backward(
         roots, _given_grads(grad_tensors, len(roots)), keep, create_graph, inputs, True
     )
+    for tensor in inputs or ():  # later passes add to their gradients too
+        if isinstance(tensor, _C.Tensor) and not tensor.is_leaf:
+            tensor.retain_grad()
 
 
 def grad(
