@@ -92,7 +92,7 @@ def checkpoints(bench: Bench) -> Iterable[Row]:
     bars["one region, budget 0.1"] = 0.25
     for name, bar in bars.items():
         yield at_most(f"peak, {name}", peaks[name] / peaks["plain"], bar, "x plain")
-    rounds = max(3, bench.rounds // 2)
+    rounds = max(3, bench.rounds // 3)
     spent = times({name: step(run, x) for name, run in runs.items()}, rounds)
     other = ways(theirs, torch_checkpoint, budgets=False)
     y = other.pop("input")

@@ -158,6 +158,7 @@ REFERENCES = {
     "permute": np.transpose,
     "transpose": np.swapaxes,
     "t": np.transpose,
+    "positive": np.asarray,
     "Tensor.expand": expand,
     "squeeze": squeeze,
     "unsqueeze": np.expand_dims,

@@ -1,5 +1,6 @@
 """Sample inputs of the views and of indexing; `samples` imports this module."""
 
+import rushlight
 from samples import Maker, sample, samples
 
 
@@ -45,6 +46,17 @@ def transposed(dtype, seed):
         yield sample(t, 0, 1)
     yield sample(make(2, 3, 4), -1, 0)
     yield sample(make(3), 0, -1)
+
+
+@samples("positive")
+def itself(dtype, seed):
+    if dtype == rushlight.bool:
+        return
+    make = Maker(dtype, seed)
+    for t in layouts(make, 2, 3):
+        yield sample(t)
+    yield sample(make())
+    yield sample(make(0, 3))
 
 
 @samples("t")

@@ -154,6 +154,31 @@ class TestGraph:
         with pytest.raises(RuntimeError, match="does not require grad"):
             leaf([1.0]).detach().sum().backward()
 
+    def test_sequence_numbers_grow(self):
+        x = leaf([1.0])
+        first, second = x.exp(), x.exp()
+        assert first.grad_fn._sequence_nr() < second.grad_fn._sequence_nr()
+
+    def test_what_a_node_says_of_its_gradients(self):
+        y = leaf([[1.0, 2.0]]) * 2
+        (entry,) = y.grad_fn._input_metadata
+        assert tuple(entry.shape) == (1, 2)
+        assert entry.dtype == torch.float64
+
+    def test_the_hooks_of_a_tensor_can_be_listed(self):
+        x = leaf([1.0])
+        x.register_hook(print)
+        x.register_post_accumulate_grad_hook(repr)
+        assert list(x._backward_hooks.values()) == [print]
+        assert list(x._post_accumulate_grad_hooks.values()) == [repr]
+
+    def test_switches_for_what_rushlight_does_not_have(self):
+        graph = torch.autograd.graph
+        graph.set_warn_on_accumulate_grad_stream_mismatch(True)
+        graph.set_override_stale_capture_stream(False)
+        with pytest.raises(RuntimeError, match="memory_budget"):
+            graph.region_activation_memory_budget(0.5)
+
     def test_grad_fn_prints_its_name(self):
         assert repr(leaf([1.0]).exp().grad_fn).startswith("<ExpBackward0")
 

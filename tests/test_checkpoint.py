@@ -157,6 +157,27 @@ def test_gradcheck():
     assert torch.autograd.gradgradcheck(f, (x, w))
 
 
+@pytest.mark.parametrize("options", [{}, {"memory_budget": 0.0}, {"memory_budget": 0.5}])
+@pytest.mark.parametrize("nest", [False, True])
+def test_forward_mode_over_backward(options, nest):
+    forward_ad = torch.autograd.forward_ad
+
+    def f(x):
+        return torch.nn.functional.layer_norm(block(x), (3,))
+
+    def region(x):
+        return checkpoint(f, x, **options)
+
+    def product(call):
+        with forward_ad.dual_level():
+            x = forward_ad.make_dual(randleaf(2, 3), randn(2, 3, seed=1))
+            (g,) = torch.autograd.grad(call(x).square().sum(), x, create_graph=True)
+            return values(forward_ad.unpack_dual(g).tangent)
+
+    ours = product((lambda x: checkpoint(region, x)) if nest else region)
+    np.testing.assert_array_equal(ours, product(f))
+
+
 def test_gradients_inside_the_function():
     def f(x):
         y = (x.sin() * x).sum()

@@ -410,6 +410,21 @@ def test_products_are_dearer_than_pointwise_work():
     assert "gelu" in names
 
 
+def test_side_branches_of_a_long_chain_cost_one_walk():
+    """The sums are not saved themselves: each is computed once, not once per branch."""
+
+    def f(x):
+        found = 0
+        for _ in range(20):
+            x = x + 1
+            found = found + x.exp()
+        return found
+
+    names = ops_of_backward(lambda t: checkpoint(f, t, memory_budget=0.0), randleaf(3))
+    assert names.count("exp") == 20
+    assert names.count("add") == 20
+
+
 def test_nothing_is_left_afterwards():
     alive = []
 

@@ -1,5 +1,6 @@
 """The examples in docstrings, in the README and in the guide run, and links lead somewhere."""
 
+import ast
 import doctest
 import importlib
 import pkgutil
@@ -56,3 +57,32 @@ def test_files_named_by_a_page_exist(page):
     named = re.findall(r"`((?:\w+/)+\w+\.(?:cpp|h|py|md))`", page.read_text(encoding="utf-8"))
     bases = [ROOT, ROOT / "csrc", ROOT / "csrc" / "kernels"]
     assert [n for n in named if not any((b / n).exists() for b in bases)] == []
+
+
+def proofs_in(tree, prefix=""):
+    """The tests of a file and the classes that hold them: `Class::test_x`, `Class`, `test_y`."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield prefix + node.name
+        if isinstance(node, ast.ClassDef):
+            yield from proofs_in(node, f"{prefix}{node.name}::")
+
+
+def test_the_tests_that_prove_conformance_exist():
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+\.py)::([\w:]+)`", page))
+    known = {
+        (file, test)
+        for file in {file for file, _ in named}
+        for test in proofs_in(ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")))
+    }
+    assert sorted(named - known) == []
+
+
+def test_every_row_of_conformance_names_a_test():
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    rows = [
+        line for line in page.splitlines() if re.match(r"\| (?!---|interface|subject|what P)", line)
+    ]
+    assert len(rows) > 80
+    assert [row for row in rows if "::" not in row.rsplit("|", 2)[1]] == []

@@ -66,6 +66,14 @@ class TestExplain:
         assert word in torch.explain(y)
         assert __file__ in torch.explain(y)
 
+    def test_tensors_copied_by_tensor(self):
+        x = leaf([1.0, 2.0])
+        y, line = torch.tensor([x[0], 1.0]), here()
+        text = torch.explain(y)
+        assert "tensor() copied the values" in text
+        assert line in text
+        assert "copied the values" in torch.explain(torch.as_tensor([x[0]]))
+
     def test_only_tensors_can_be_explained(self):
         with pytest.raises(TypeError, match="explain"):
             torch.explain(3)

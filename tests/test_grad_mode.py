@@ -274,3 +274,59 @@ class TestInferenceMode:
 
 def recorded_without_saving():
     return (torch.zeros(1, requires_grad=True) + 1).requires_grad
+
+
+class TestQueries:
+    def test_inference_of_tensors(self):
+        with torch.inference_mode():
+            t = torch.zeros(1)
+        assert torch.is_inference(t)
+        assert not torch.is_inference(torch.zeros(1))
+
+    def test_modes_without_effect_are_accepted(self):
+        with torch.autograd.set_multithreading_enabled(False):
+            assert recorded()
+
+        @torch.autograd.grad_mode._force_original_view_tracking(True)
+        def f():
+            return recorded()
+
+        assert f()
+
+
+class TestDeterministic:
+    """Every algorithm is deterministic; the switches are remembered for programs that ask."""
+
+    @pytest.fixture(autouse=True)
+    def switched_off_afterwards(self):
+        yield
+        torch.set_deterministic_debug_mode(0)
+
+    def state(self):
+        return (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.get_deterministic_debug_mode(),
+        )
+
+    def test_use_deterministic_algorithms(self):
+        assert self.state() == (False, False, 0)
+        torch.use_deterministic_algorithms(True)
+        assert self.state() == (True, False, 2)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        assert self.state() == (True, True, 1)
+        torch.use_deterministic_algorithms(False)
+        assert self.state() == (False, False, 0)
+
+    @pytest.mark.parametrize(("mode", "level"), [("default", 0), ("warn", 1), ("error", 2), (1, 1)])
+    def test_debug_mode(self, mode, level):
+        torch.set_deterministic_debug_mode(mode)
+        assert torch.get_deterministic_debug_mode() == level
+
+    def test_wrong_values(self):
+        with pytest.raises(RuntimeError, match="expected 0, 1, or 2, but got 3"):
+            torch.set_deterministic_debug_mode(3)
+        with pytest.raises(RuntimeError, match="expected one of `default`, `warn`, `error`"):
+            torch.set_deterministic_debug_mode("loud")
+        with pytest.raises(TypeError, match="must be bool"):
+            torch.use_deterministic_algorithms(1)

@@ -284,6 +284,25 @@ class TestInPlace:
         (t * 2).sum().backward()
         assert t.grad.tolist() == [2, 2]
 
+    @pytest.mark.parametrize("written", [0, 1])
+    def test_so_do_those_of_views_whether_view_or_base_is_written(self, written):
+        t = leaf([1.0, 2.0]) * 1
+        v = t[:1]
+        for kept in (t, v):
+            kept.retain_grad()
+        (t, v)[written].mul_(5)
+        (v * 3 + t).sum().backward()
+        assert v.grad.tolist() == [6]
+        assert t.grad.tolist() == [7, 1]
+
+    def test_hooks_of_a_view_that_is_written_stay_with_the_old_value(self):
+        seen = []
+        v = (leaf([1.0, 2.0]) * 1)[:1]
+        v.register_hook(lambda g: seen.append(g.tolist()))
+        v.mul_(5)
+        (v * 2).sum().backward()
+        assert seen == [[10]]
+
     def test_hooks_of_a_view_after_its_base_changed(self):
         seen = []
         t = leaf([1.0, 2.0]) * 1

@@ -141,6 +141,13 @@ class TestGrowth:
     def test_sound_loops_are_left_alone(self, tmp_path, after):
         assert self.warnings_of(tmp_path, after=after) == []
 
+    def test_graphs_that_only_get_longer_are_left_alone(self, tmp_path):
+        longer = "for _ in range(i): loss = loss * 2"
+        assert self.warnings_of(tmp_path, before=longer) == []
+
+    def test_graphs_that_wait_for_the_collector_are_left_alone(self, tmp_path):
+        assert self.warnings_of(tmp_path, before="loss.itself = loss; loss = loss * 1") == []
+
 
 class TestNodeCreation:
     def test_every_node_is_reported_in_order_with_its_edges(self):

@@ -144,8 +144,77 @@ g.sum().backward()
         """
 x = torch.ones(3, requires_grad=True)
 h = x * x  #: made
-h.sum().backward()
+h.sum().backward()  #: first
 (h + 1).sum().backward()
+""",
+    ),
+    "state_carried_over": (
+        RuntimeError,
+        "backward through the graph a second time",
+        """
+x = torch.ones(3, requires_grad=True)
+state = torch.zeros(3)
+for _ in range(2):
+    state = torch.tanh(state + x)  #: made
+    state.sum().backward()  #: first
+""",
+    ),
+    "kept_on_ctx": (
+        RuntimeError,
+        "modified by an inplace operation",
+        """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.x * g
+
+x = torch.ones(3, requires_grad=True)
+h = x + 1
+y = Square.apply(h)  #: kept
+h.zero_()  #: written
+y.sum().backward()
+""",
+    ),
+    "not_marked_dirty": (
+        RuntimeError,
+        "without ctx.mark_dirty",
+        """
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)  #: written
+        return x + 0
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+Double.apply(torch.ones(3, requires_grad=True) + 1)
+""",
+    ),
+    "history_cut": (
+        RuntimeError,
+        "does not require grad",
+        """
+x = torch.ones(3, requires_grad=True)
+with torch.no_grad():  #: block
+    features = x * 2  #: cut
+loss = (features + 1).sum()
+loss.backward()
+""",
+    ),
+    "history_copied": (
+        RuntimeError,
+        "does not require grad",
+        """
+x = torch.ones(3, requires_grad=True)
+y = torch.tensor([x[0], x[1]])  #: cut
+y.sum().backward()
 """,
     ),
     "not_a_scalar": (

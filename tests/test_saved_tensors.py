@@ -111,6 +111,12 @@ class TestContextHooks:
         x.exp()
         assert counter.packed == []
 
+    def test_hooks_see_no_numbers(self):
+        counter = Counter()
+        with counter.hooks():
+            leaf([1.0]) * 2 / 3
+        assert counter.packed == []
+
     def test_pack_sees_the_tensor_with_its_history_and_recording_off(self):
         seen = []
 

@@ -47,14 +47,7 @@ TYPES = {
     "tensors": "Sequence[Tensor]",
 }  # fmt: skip
 SPREAD = {"size": "_int", "tensors": "Tensor"}  # kinds that may come as several arguments
-# Ops that give a tuple of tensors, or one that depends on the arguments. The others give a tensor,
-# or the named results that their signature states.
-TUPLES = {
-    "broadcast_tensors", "chunk", "dsplit", "hsplit", "meshgrid", "native_dropout",
-    "native_layer_norm", "split", "split_with_sizes",
-    "std_mean", "tensor_split", "unbind", "unsafe_chunk", "unsafe_split", "var_mean", "vsplit",
-}  # fmt: skip
-DEPENDS = {"nonzero", "unique", "unique_consecutive"}
+RESULTS = {"Tensor": "Tensor", "tuple": "tuple[Tensor, ...]", "bool": "_bool", "object": "Any"}
 OPERATORS = (
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()  # noqa: SIM905
 )
@@ -121,17 +114,9 @@ def result_class(names: Iterable[str]) -> str:
 
 
 def result_type(entry: Entry) -> str:
-    """What a call gives; the tuple forms follow from the signature or the tables above."""
+    """What a call gives: named results where the signature states them."""
     names = result_names(entry["signature"])
-    if names:
-        return result_class(names)
-    several = entry["name"].startswith("atleast_") and has_spread(entry["signature"])
-    if entry["name"] in TUPLES or several:
-        return "tuple[Tensor, ...]"
-    if entry["name"].startswith("is_"):
-        return "_bool"
-    no_values = entry["name"] == "where" and len(split_parameters(entry["signature"])) == 1
-    return "Any" if entry["name"] in DEPENDS or no_values else "Tensor"
+    return result_class(names) if names else RESULTS[entry["result"]]
 
 
 # ---- stubs

@@ -1,4 +1,4 @@
-// Sums, products, quotients, powers and rounding.
+// Sums, products, quotients and powers.
 #include "ops/op.h"
 #include "ops/pointwise.h"
 
@@ -72,7 +72,8 @@ RL_POINTWISE(SubScaled)
 
 struct Rsub : Binary<Rsub> {
   static constexpr auto name = "rsub";
-  static constexpr auto grad_name = "RsubBackward1";
+  static constexpr auto grad_name = "RsubBackward0";
+  static constexpr auto number_grad_name = "RsubBackward1";
   static constexpr auto doc = "rsub(a, b): the difference b - a.";
   static constexpr Types types = Types::Numeric;
   static constexpr bool inplace = false;
@@ -230,15 +231,18 @@ struct Neg : Unary<Neg> {
 };
 RL_POINTWISE(Neg)
 
-struct Positive : Unary<Positive> {
-  static constexpr auto name = "positive";
+struct Positive : Composite {
+  static constexpr auto signature = "positive(Tensor input)";
   static constexpr auto doc = "positive(x): x itself.";
-  static constexpr Types types = Types::Numeric;
-  static constexpr bool inplace = false;
-  template <class V> static V value(V x) { return x; }
-  template <class V> static One partial(V, V) { return {}; }
+  static constexpr auto family = "view";
+  static constexpr bool out = false;
+  static Var forward(const Var& input) {
+    check(input.dtype() != DType::Bool,
+          "The `+` operator, on a bool tensor is not supported (positive).");
+    return input;
+  }
 };
-RL_POINTWISE(Positive)
+RL_OP(Positive)
 
 struct Reciprocal : Unary<Reciprocal> {
   static constexpr auto name = "reciprocal";
@@ -437,46 +441,6 @@ struct Sign : Unary<Sign> {
   template <class V> static V partial(V, V) { return V(0); }
 };
 RL_POINTWISE(Sign)
-
-#define RL_ROUNDING(Type, function, others, text)                               \
-  struct Type : Unary<Type> {                                                   \
-    static constexpr auto name = #function;                                     \
-    static constexpr auto aliases = others;                                     \
-    static constexpr auto doc = #function "(x): " text " Its derivative is 0."; \
-    static constexpr Types types = Types::Real;                                 \
-    static constexpr Save saves[] = {Save::None};                               \
-    template <class V> static V value(V x) {                                    \
-      if constexpr (std::is_integral_v<V>) return x;                            \
-      else return function(x);                                                  \
-    }                                                                           \
-    template <class V> static V partial(V, V) { return V(0); }                  \
-  };                                                                            \
-  RL_POINTWISE(Type)
-RL_ROUNDING(Floor, floor, "", "the largest integer not above x.")
-RL_ROUNDING(Ceil, ceil, "", "the smallest integer not below x.")
-RL_ROUNDING(Round, round, "", "the nearest integer, halves to even.")
-RL_ROUNDING(Trunc, trunc, "fix", "x without its fraction.")
-
-struct RoundDecimals : Composite {
-  static constexpr auto signature = "round(Tensor input, *, int decimals)";
-  static constexpr auto doc = "round(x, decimals=n): rounded to n digits after the point.";
-  static constexpr bool inplace = true;
-  static Var forward(const Var& input, int64_t decimals) {
-    if (decimals == 0 || is_integral(input.dtype())) return apply<Round>(input);
-    double scale = std::pow(10.0, double(std::abs(decimals)));
-    return decimals > 0 ? apply<Round>(input * Var(scale)) / Var(scale)
-                        : apply<Round>(input / Var(scale)) * Var(scale);
-  }
-};
-RL_OP(RoundDecimals)
-
-struct Frac : Unary<Frac> {
-  static constexpr auto name = "frac";
-  static constexpr auto doc = "frac(x): the fraction of x, with its sign.";
-  template <class V> static V value(V x) { return x - trunc(x); }
-  template <class V> static One partial(V, V) { return {}; }
-};
-RL_POINTWISE(Frac)
 
 struct Maximum : Binary<Maximum> {
   static constexpr auto name = "maximum";

@@ -241,6 +241,14 @@ size_t result_count(std::array<Var, N>&) {
   return N;
 }
 
+template <class R>
+constexpr const char* result_kind() {
+  if constexpr (std::is_same_v<R, Var>) return "Tensor";
+  else if constexpr (std::is_same_v<R, bool>) return "bool";
+  else if constexpr (requires(R& r) { result_data(r); }) return "tuple";
+  else return "object";
+}
+
 template <class Op, class F>
 struct Runner;
 
@@ -252,6 +260,7 @@ struct Runner<Op, R (*)(A...)> {
     SavedTensor outs[kMaxKeptOutputs];
   };
   using KeptPtr = Kept*;
+  static constexpr const char* result = result_kind<R>();
   static constexpr bool has_vjp = requires { &Op::vjp; };
   static constexpr bool has_jvp = requires { &Op::jvp; };
 
@@ -585,6 +594,7 @@ OpInfo describe() {
   info.doc = Op::doc;
   info.module = Op::module;
   info.family = Op::family;
+  info.result = Run::result;
   info.form = Op::form;
   info.function = Op::function;
   info.method = Op::method;

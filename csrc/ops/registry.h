@@ -25,6 +25,7 @@ struct OpInfo {
   const char* module = "";  // "" is rushlight itself; else "nn.functional", "linalg", ...
   const char* family = "";
   const char* domain = "";
+  const char* result = "Tensor";  // or "tuple", "bool", "object": that depends on the arguments
   Form form = Form::Composite;
   bool function = true;
   bool method = true;

@@ -343,9 +343,20 @@ struct Squeeze : View {
 RL_OP(Squeeze)
 
 struct SqueezeDim : View {
-  static constexpr auto signature = "squeeze(Tensor input, int[] dim)";
+  static constexpr auto signature = "squeeze(Tensor input, int dim)";
   static constexpr auto grad_name = "SqueezeBackward1";
-  static constexpr auto doc = "squeeze(x, dim): without these dimensions where their size is 1.";
+  static constexpr auto doc = "squeeze(x, dim): without this dimension if its size is 1.";
+  static Var forward(const Var& input, int64_t dim) {
+    return without_ones(input, {wrap_dim(dim, input.dim(), "squeeze")}, false);
+  }
+  static void vjp(Back& b, const In& input, int64_t) { b[0] = ops::reshape(b.g(), input.sizes()); }
+};
+RL_OP(SqueezeDim)
+
+struct SqueezeDims : View {
+  static constexpr auto signature = "squeeze(Tensor input, int[] dim)";
+  static constexpr auto grad_name = "SqueezeBackward2";
+  static constexpr auto doc = "squeeze(x, dims): without these dimensions where their size is 1.";
   static Var forward(const Var& input, const Ints& dim) {
     return without_ones(input, wrap_dims(dim, input.dim(), "squeeze"), false);
   }
@@ -353,7 +364,7 @@ struct SqueezeDim : View {
     b[0] = ops::reshape(b.g(), input.sizes());
   }
 };
-RL_OP(SqueezeDim)
+RL_OP(SqueezeDims)
 
 struct Unsqueeze : View {
   static constexpr auto signature = "unsqueeze(Tensor input, int dim)";

@@ -353,9 +353,9 @@ PyObject* describe_registry(PyObject*, PyObject*) {
     add_form(op->inplace, "inplace");
     add_form(op->out && op->function, "out");
     PyObject* entry = Py_BuildValue(
-        "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace", op->module,
+        "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace", op->module,
         "signature", op->signature.text().c_str(), "doc", op->doc, "forms", results, "family",
-        op->family, "derivative", forms[int(op->form)], "domain", op->domain);
+        op->family, "derivative", forms[int(op->form)], "domain", op->domain, "result", op->result);
     if (entry && op->pointwise) {
       PyObject* symbols = PyList_New(0);
       PyObject* text = PyUnicode_FromString(op->pointwise->symbol().c_str());

@@ -96,6 +96,16 @@ def second_order(L):
 
 
 @program
+def forward_over_backward(L):
+    forward_ad = L.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(leaf(L, 3), leaf(L, 3, seed=1).detach())
+        y = checkpointed(L)(functools.partial(block, L), x)
+        (g,) = L.autograd.grad(y.sum(), x, create_graph=True)
+        return forward_ad.unpack_dual(g).tangent.detach()
+
+
+@program
 def nested(L):
     x = leaf(L, 3)
     c = checkpointed(L)

@@ -52,6 +52,7 @@ x.clone().neg_().sin_() | put(x.clone()) | x.clone().pow_(2) | x.clone().div_(3)
 x.clone().sub_(y)
 x.add(x).sum().exp() | (x.sum(0) * v).mean() | x.detach() * y | x.clone().t_()
 x.clone().unsqueeze_(0)
+b[:1].squeeze((0, 1)) | x.round(decimals=1) | torch.rsub(x, y) | torch.rsub(x, 2) | x.floor()
 """
 CASES = [e.strip() for line in EXPRESSIONS.strip().splitlines() for e in line.split("|")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
+from bisect import bisect_left
 from collections import namedtuple
 
 from rushlight import _C
@@ -86,24 +87,27 @@ def live() -> list[LiveGraph]:
     return sorted(graphs, key=lambda graph: (-graph.bytes, -graph.nodes))
 
 
-def _repeats(root: Any) -> int:
-    """How many nodes in a row from ``root`` on were made by the same operation on the same line."""
-    count, node = 1, root
-    while count < 1000:
+def _repeats(root: Any) -> Iterator[int]:
+    """The numbers of the nodes in a row from ``root`` on that one operation on one line made."""
+    node = root
+    for _ in range(1000):
+        yield node._sequence_nr()
         same = [
             step
             for step, _ in node.next_functions
             if step is not None and step._where == root._where and step.name() == root.name()
         ]
         if not same:
-            break
+            return
         node = same[0]
-        count += 1
-    return count
 
 
 def warn_of_growth(marks: list[int]) -> None:
-    """Warns once of a line whose results keep the graphs of several iterations alive."""
+    """Warns once of a line whose results keep the graphs of several iterations alive.
+
+    ``marks`` are the numbers of nodes made until each of the latest backward passes: they tell in
+    which iteration a node was made.
+    """
     gc.collect()  # graphs on cycles wait for it, and nobody holds them
     holders = _holders()
     by_line: dict[Any, list[tuple[Any, int, int]]] = {}
@@ -111,8 +115,8 @@ def warn_of_growth(marks: list[int]) -> None:
         for root in roots[:1]:
             by_line.setdefault((root._where, root.name()), []).append((root, nodes, size))
     for (where, _), graphs in by_line.items():
-        root = graphs[-1][0]
-        kept = max(len(graphs), _repeats(root))
+        numbers = (number for graph in graphs for number in _repeats(graph[0]))
+        kept = len({bisect_left(marks, number) for number in numbers})
         if kept < 3 or where is None or where in _warned:
             continue
         _warned.add(where)
@@ -122,7 +126,7 @@ def warn_of_growth(marks: list[int]) -> None:
         size = sum(graph[2] for graph in graphs)
         nodes = sum(graph[1] for graph in graphs)
         warnings.warn_explicit(
-            f"the result{holder} of this line keeps the graphs of {kept} iterations alive "
+            f"the result{holder} of this line keeps the graphs of {kept} or more iterations alive "
             f"({nodes} nodes, {size / 2**20:.1f} MiB saved) and grows with each backward(). If "
             "only its value is wanted, add loss.item() or loss.detach() instead of loss.",
             UserWarning,

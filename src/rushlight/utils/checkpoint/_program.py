@@ -9,18 +9,28 @@ docs/design/checkpointing.md.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
 
 from rushlight import _C
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.autograd.graph import saved_tensors_hooks
-from rushlight.utils.checkpoint._report import Overwritten
+from rushlight.utils.checkpoint._report import Overwritten, Unfollowable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rushlight.utils.checkpoint._region import Slot
+
+_T = TypeVar("_T")
+
+
+def bare(tensor: Any) -> Any:
+    """The tensor without its history, but with the tangents of forward mode."""
+    if not _C._is_dual(tensor):
+        return tensor.detach()
+    with no_grad():
+        return tensor.view_as(tensor)
 
 
 class Geometry(NamedTuple):
@@ -38,10 +48,20 @@ class Geometry(NamedTuple):
 class Result:
     """A tensor that a call returned, or saved on the side: it is there, or can be computed."""
 
-    __slots__ = ("__weakref__", "call", "geometry", "kept", "slots", "tensor", "version")
+    __slots__ = (
+        "__weakref__",
+        "call",
+        "geometry",
+        "kept",
+        "readers",
+        "slots",
+        "tensor",
+        "version",
+    )
 
     def __init__(self, call: Call, tensor: Any) -> None:
         self.call = call
+        self.readers: list[ref[Call]] = []
         self.geometry = Geometry.of(tensor)
         self.tensor: Any = None
         self.version: int | None = None  # None: may be written to
@@ -50,7 +70,7 @@ class Result:
 
     def hold(self, alias: Any) -> None:
         """Has the tensor there, given itself or another view of its storage."""
-        tensor = alias.detach()
+        tensor = bare(alias)
         same = Geometry.of(tensor) == self.geometry
         self.tensor = tensor if same else tensor.as_strided(*self.geometry)
         self.version = tensor._version
@@ -66,10 +86,14 @@ class Result:
             raise Overwritten(self.tensor, self.version, kept=True)
         return self.tensor
 
+    def is_awaited(self) -> bool:
+        """Whether a slot waits for it."""
+        return any(not slot.taken for slot in _living(self.slots))
+
     def drop_if_idle(self) -> None:
-        """Lets go of a computed tensor that no slot waits for."""
-        slots = (reference() for reference in self.slots)
-        if not self.kept and all(s is None or s.taken for s in slots):
+        """Lets go of a computed tensor unless a slot, or a call for one, will soon read it."""
+        readers = _living(self.readers)
+        if not (self.kept or self.is_awaited() or any(call.is_awaited() for call in readers)):
             self.tensor = None
 
 
@@ -103,6 +127,7 @@ class Call:
     """An op with its arguments, in which places stand for tensors."""
 
     __slots__ = (
+        "__weakref__",
         "arguments",
         "func",
         "hidden",
@@ -110,6 +135,7 @@ class Call:
         "need_grad",
         "number",
         "results",
+        "saves",
         "states",
         "writes",
     )
@@ -123,7 +149,13 @@ class Call:
         self.writes: list[bool] = []  # which of them the op changes
         self.states: list[tuple[Any, Any]] = []  # of the generators that the op draws from
         self.results: list[ref[Result] | None] = []  # None where it returned a view
-        self.hidden: dict[int, ref[Result]] = {}  # by number among the tensors it saves
+        self.saves = 0  # how many tensors it saves
+        self.hidden: dict[int, ref[Result]] = {}  # those that are not visible otherwise, by number
+
+    def is_awaited(self) -> bool:
+        """Whether a slot waits for a result that has still to be computed."""
+        references = [*filter(None, self.results), *self.hidden.values()]
+        return any(r.tensor is None and r.is_awaited() for r in _living(references))
 
     def run(self) -> None:
         """Computes the results."""
@@ -133,13 +165,13 @@ class Call:
             need_grad, write = next(flags)
             value = place.tensor if write and isinstance(place, Pinned) else place.get()
             if self.hidden:
-                value = value.detach().requires_grad_(need_grad)
+                value = bare(value).requires_grad_(need_grad)
             return value.clone() if write else value  # what it writes to changed in forward
 
         saved: list[Any] = []
 
         def catch(value: Any) -> None:
-            saved.append(value.detach())
+            saved.append(bare(value))
 
         now = [(generator, generator._raw_state()) for generator, _ in self.states]
         with ExitStack() as stack:
@@ -155,13 +187,15 @@ class Call:
             finally:
                 for generator, state in now:
                     generator._set_raw_state(state)
+        if self.hidden and len(saved) != self.saves:
+            raise Unfollowable(f"torch.utils.checkpoint: {self.func.__name__} saves other tensors")
         made = list(zip(self.results, leaves(out, _C.Tensor), strict=True))
         made += [(reference, saved[i]) for i, reference in self.hidden.items()]
         for reference, value in made:
             result = reference() if reference is not None else None
             if result is not None and result.tensor is None:
                 result.hold(value)
-                for slot in filter(None, (s() for s in result.slots)):
+                for slot in _living(result.slots):
                     slot.taken = False
 
 
@@ -186,6 +220,10 @@ def compute(wanted: Result) -> None:
             uses[used] -= 1
             if not uses[used]:
                 used.drop_if_idle()
+
+
+def _living(references: Iterable[ref[_T]]) -> Iterator[_T]:
+    return (found for found in (reference() for reference in references) if found is not None)
 
 
 def leaves(tree: Any, kind: type | tuple[type, ...]) -> list[Any]:

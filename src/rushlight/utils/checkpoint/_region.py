@@ -14,6 +14,7 @@ from rushlight.autograd import Function, enable_grad
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.overrides import TorchFunctionMode
 from rushlight.utils.checkpoint import _report
+from rushlight.utils.checkpoint._program import bare
 from rushlight.utils.checkpoint._rng import States
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class CheckpointInputs(Function):
         ctx.save_for_backward(*tensors)
         return anchor.detach()
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """The result is empty, and so is its tangent."""
+
 
 class Inputs:
     """The arguments of a call, to make it again."""
@@ -81,8 +86,8 @@ class Inputs:
         values = list(self.values)
         for i, tensor, need_grad in zip(self.places, self.tensors(), self.need_grad, strict=True):
             # An outer region gives a bare value, but this one must record what it recorded.
-            bare = need_grad and not tensor.requires_grad
-            values[i] = tensor.detach().requires_grad_() if bare else tensor
+            lost = need_grad and not tensor.requires_grad
+            values[i] = bare(tensor).requires_grad_() if lost else tensor
         count = len(values) - len(self.names)
         return values[:count], dict(zip(self.names, values[count:], strict=True))
 
@@ -102,7 +107,7 @@ class Ops(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if func.__name__ == "detach":  # saves nothing, and hooks call it
+        if func.__name__ in ("detach", "view_as"):  # save nothing, and hooks call them
             return func(*args)
         self.count += 1
         self.running, self.args = (self.count, func.__name__, len(args)), args
@@ -230,7 +235,7 @@ class Replay(Ops):
         region, index = self.region, len(self.marks)
         self.count = 0
         self.marks.append(region.mark(tensor, info))
-        value = tensor.clone() if region.writes else tensor.detach()
+        value = tensor.clone() if region.writes else bare(tensor)
         if index < len(region.slots):
             if region.check != "none" and not _report.agree(region.marks[index], self.marks[index]):
                 self.fail(_report.different_tensor)
@@ -263,10 +268,10 @@ def unpack(slot: Slot) -> Any:
         if region.tape is not None:
             try:
                 return _replayed(region.tape, slot)
-            except _report.Overwritten as error:
+            except _report.Unfollowable as error:
                 if error.kept and not region.tape.may_run_again:
                     raise
-                region.tape = None  # values are gone that running the function brings back
+                region.tape = None
         while slot.value is None or slot.value._version != slot.version:
             region.writes |= slot.value is not None
             region.recompute()

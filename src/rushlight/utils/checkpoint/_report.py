@@ -20,7 +20,13 @@ class CheckpointError(RuntimeError):
     """A recomputation did not save what the forward pass had saved."""
 
 
-class Overwritten(CheckpointError):
+class Unfollowable(CheckpointError):
+    """Recorded calls no longer give what they gave; running the function may."""
+
+    kept = False  # a kept result is the cause
+
+
+class Overwritten(Unfollowable):
     """A tensor that a recomputation starts from is not what it was."""
 
     def __init__(self, tensor: Any, version: int, kept: bool) -> None:

@@ -99,6 +99,8 @@ class Tape(TorchFunctionMode):
         arguments = transform((tuple(args), kwargs), _C.Tensor, lambda _: next(following))
         call = self.new_call(func, arguments)
         call.inputs = [p.result for p in places if isinstance(p, Place)]
+        for result in call.inputs:
+            result.readers.append(ref(call))
         call.need_grad = [t.requires_grad for t in tensors]
         generators = [_C.default_generator, *leaves((args, kwargs), _C.Generator)]
         states = [(g, g._raw_state()) for g in generators]
@@ -108,6 +110,7 @@ class Tape(TorchFunctionMode):
             saved = self.saved
         finally:
             self.saved = None
+        call.saves = len(saved)
         call.states = [(g, state) for g, state in states if g._raw_state() != state]
         call.writes = [t._version != v for t, v in zip(tensors, versions, strict=True)]
         keep = self.keeps(call, args, kwargs, out)
