@@ -9,6 +9,7 @@ import pytest
 import rushlight as torch
 import rushlight.autograd.forward_ad as fwAD
 from rushlight.autograd import Function, gradcheck, gradgradcheck
+from rushlight.utils.checkpoint import checkpoint
 from support import check, randn
 
 
@@ -501,3 +502,28 @@ def test_no_warning_is_needed():
     with warnings.catch_warnings(), fwAD.dual_level():
         warnings.simplefilter("error")
         fwAD.make_dual(vector(1), vector(1)).sin()
+
+
+def test_a_checkpoint_in_both_modes():
+    x, v = vector(0.3, 0.7).requires_grad_(), vector(1, -2)
+
+    def f(x):
+        return (x.sin().exp() * x.sigmoid()).tanh()
+
+    def second(g):
+        with fwAD.dual_level():
+            d = fwAD.make_dual(x, v)
+            y = g(d)
+            (gradient,) = torch.autograd.grad(y.sum(), x)
+            return tangent(y), tangent(gradient)
+
+    for found, expected in zip(second(lambda d: checkpoint(f, d)), second(f), strict=True):
+        check(found, expected)
+
+
+def test_mutation_of_saved_tensors_is_refused_where_it_would_drop_a_tangent():
+    x = vector(1).requires_grad_()
+    allow = torch.autograd.graph.allow_mutation_on_saved_tensors
+    refused = pytest.raises(NotImplementedError, match="inside a dual level")
+    with fwAD.dual_level(), allow(), refused:
+        fwAD.make_dual(x, vector(1)).exp()

@@ -71,6 +71,7 @@ def forward_cases(op, largest, dtype=torch.float64):
 
         v = [direction(x, -1.1, 0.9 + 0.3 * i) for i, x in enumerate(moving)]
         u = [direction(y, 0.4, 1.7 - 0.2 * k) for k, y in enumerate(outputs)]
+        del outputs  # and its graph
         yield moving, g, v, u
 
 

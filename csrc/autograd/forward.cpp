@@ -1,9 +1,9 @@
 #include "autograd/forward.h"
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "autograd/inplace.h"
+#include "autograd/region.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -73,60 +73,6 @@ bool is_whole(const Tensor* t, const Tensor* whole) {
          t->strides == whole->strides;
 }
 
-Var as_pairs(const Var& t) {
-  Plain plain;
-  return ops::view_as_real(t);
-}
-
-// The dimensions as they lie in memory, the outermost first.
-Ints memory_order(const Tensor* t) {
-  Ints order(t->dim());
-  for (int i = 0; i < order.size(); i++) order[i] = i;
-  std::stable_sort(order.data(), order.data() + order.size(),
-                   [&](int64_t a, int64_t b) { return t->strides[int(a)] > t->strides[int(b)]; });
-  return order;
-}
-
-// The elements of a view in a tangent, which is read in the order that the memory of the whole has:
-// so a view is a region of it, whatever its strides. Where one of them is complex and the other is
-// not, both are read as pairs.
-struct Part {
-  Var rows;
-  Region region;
-  Ints order;
-  bool pairs_whole, pairs_part;
-
-  Part(const Tensor* t, const Tangents& tangents, const Var& value)
-      : order(memory_order(tangents.whole.get())) {
-    pairs_whole = is_complex(tangents.whole.dtype()) && !is_complex(t->dtype);
-    pairs_part = is_complex(t->dtype) && !is_complex(tangents.whole.dtype());
-    Var part(const_cast<Tensor*>(t)), whole = tangents.whole;
-    rows = ops::contiguous(ops::permute(value, order));
-    {
-      Plain plain;
-      whole = ops::permute(whole, order);
-    }
-    if (pairs_whole) {
-      rows = ops::view_as_real(rows);
-      whole = as_pairs(whole);
-    }
-    if (pairs_part) part = as_pairs(part);
-    region = region_in(whole.get(), part.sizes(), part->strides, part->offset);
-  }
-  Var read() const {
-    Var part = ops::as_strided(rows, region.sizes, region.strides, region.offset);
-    return pairs_part ? ops::view_as_complex(ops::contiguous(part)) : part;
-  }
-  Var written(const Var& value) const {
-    Var part = pairs_part ? ops::view_as_real(ops::contiguous(value)) : value;
-    Var whole = ops::as_strided_scatter(rows, part, region.sizes, region.strides, region.offset);
-    if (pairs_whole) whole = ops::view_as_complex(whole);
-    Ints back(order.size());
-    for (int i = 0; i < order.size(); i++) back[int(order[i])] = i;
-    return ops::permute(whole, back);
-  }
-};
-
 bool is_constant(const Var& v) { return !requires_grad(v.get()) && !levels_of(v.get()); }
 
 // Writes a part of `whole` where nobody would notice.
@@ -183,7 +129,7 @@ Var tangent_of(const Var& t, int level) {
   Tangents& tangents = *find(t.get());
   const Var& value = *find_value(tangents, level);
   if (is_whole(t.get(), tangents.whole.get())) return value;
-  return Part(t.get(), tangents, value).read();
+  return Part(t.get(), tangents.whole.get()).read(value);
 }
 
 Var below(const Var& t, int level) {
@@ -199,7 +145,7 @@ void set_tangent(Tensor* t, int level, const Var& given) {
   Var* whole = find_value(tangents, level);
   if (whole && overwrite(t, tangents, *whole, value)) return;
   Var before = whole ? *whole : zeros_like(tangents.whole.get());
-  put_value(tangents, level, Part(t, tangents, before).written(value));
+  put_value(tangents, level, Part(t, tangents.whole.get()).written(before, value));
 }
 
 void replace_tangents(Tensor* t, const Var& now) {

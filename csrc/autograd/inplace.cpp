@@ -1,59 +1,41 @@
 #include "autograd/inplace.h"
 
 #include "autograd/engine.h"
+#include "autograd/region.h"
 #include "ops/functions.h"
-
-#include <algorithm>
 
 namespace rl {
 
 namespace {
 
-using RegionPtr = Region*;
+using PartPtr = Part*;
 
-void destroy_region(Node* node) { delete std::exchange(node->payload<RegionPtr>(), nullptr); }
+void destroy_part(Node* node) { delete std::exchange(node->payload<PartPtr>(), nullptr); }
 
 // The gradient of a base after a write to one of its views: the part that was written belongs to
 // what was written (edge 1), the rest to the base as it was (edge 0).
 void apply_slices(Node* node, Pass& pass) {
-  const Region& r = *node->payload<RegionPtr>();
-  Var whole = ops::contiguous(pass.grads[0]);
-  if (r.parts) whole = ops::view_as_real(whole);
-  Var part = ops::as_strided(whole, r.sizes, r.strides, r.offset);
-  if (pass.wants(1)) pass.results[1] = pass.create_graph ? part : ops::clone(part);
-  if (!pass.wants(0)) return;
-  Var rest = ops::as_strided_scatter(whole, ops::zeros(r.sizes, whole->dtype), r.sizes, r.strides,
-                                     r.offset);
-  pass.results[0] = r.parts ? ops::view_as_complex(rest) : rest;
+  const Part& part = *node->payload<PartPtr>();
+  const Var& g = pass.grads[0];
+  Var taken = part.read(g);
+  if (pass.wants(1)) pass.results[1] = pass.create_graph ? taken : ops::clone(taken);
+  if (pass.wants(0)) pass.results[0] = part.written(g, ops::zeros(taken.sizes(), taken.dtype()));
 }
 
 const NodeClass slices_class = {.name = "CopySlices",
                                 .apply = apply_slices,
-                                .destroy = destroy_region,
-                                .payload = sizeof(RegionPtr)};
+                                .destroy = destroy_part,
+                                .payload = sizeof(PartPtr)};
 
 // The history of a view whose base was written: the same elements taken from the base anew.
 void apply_region(Node* node, Pass& pass) {
-  const Region& r = *node->payload<RegionPtr>();
-  Var whole = ops::embed(pass.grads[0], r.whole, r.strides, r.offset);
-  pass.results[0] = r.parts ? ops::view_as_complex(whole) : whole;
+  pass.results[0] = node->payload<PartPtr>()->embedded(pass.grads[0]);
 }
 
 const NodeClass region_class = {.name = "AsStridedBackward0",
                                 .apply = apply_region,
-                                .destroy = destroy_region,
-                                .payload = sizeof(RegionPtr)};
-
-Region* region_of(const Tensor* view, const Tensor* base) {
-  if (is_complex(base->dtype) && !is_complex(view->dtype)) {
-    GradMode off(false);
-    Var parts = ops::view_as_real(alias(base));
-    auto* r = new Region(region_in(parts.get(), view->sizes, view->strides, view->offset));
-    r->parts = true;
-    return r;
-  }
-  return new Region(region_in(base, view->sizes, view->strides, view->offset));
-}
+                                .destroy = destroy_part,
+                                .payload = sizeof(PartPtr)};
 
 // Gives a view the history of the elements of its base that it shows.
 void adopt_view(Tensor* t) {
@@ -62,7 +44,7 @@ void adopt_view(Tensor* t) {
   uint32_t before_nr = t->output_nr;
   Py_XINCREF(before);
   Node* node = new_node(region_class, 1);
-  node->payload<RegionPtr>() = region_of(t, e.base);
+  node->payload<PartPtr>() = new Part(t, e.base);
   set_edge(node, 0, e.base);
   set_history(t, node, 0);
   e.view_version = t->storage->version;
@@ -95,30 +77,6 @@ void adopt_view(Tensor* t) {
 }
 
 }  // namespace
-
-// A base that is not row-major has each step translated dimension by dimension.
-Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset) {
-  Region r{base->sizes, sizes, strides, offset - base->offset};
-  if (base->contiguous) return r;
-  Ints rows = contiguous_strides(base->sizes), order(base->dim());
-  for (int i = 0; i < order.size(); i++) order[i] = i;
-  std::sort(order.data(), order.data() + order.size(),
-            [&](int64_t a, int64_t b) { return base->strides[int(a)] > base->strides[int(b)]; });
-  auto translate = [&](int64_t step) {
-    int64_t result = 0;
-    for (int64_t d : order) {
-      int64_t stride = base->strides[int(d)];
-      if (stride == 0 || base->sizes[int(d)] == 1) continue;
-      result += step / stride * rows[int(d)];
-      step %= stride;
-    }
-    return result;
-  };
-  r.offset = translate(r.offset);
-  for (int i = 0; i < r.strides.size(); i++)
-    if (r.sizes[i] > 1) r.strides[i] = translate(r.strides[i]);
-  return r;
-}
 
 void set_view(Tensor* view, Tensor* of, Creation creation) {
   Extra& e = extra(view);
@@ -192,7 +150,7 @@ void rebase_history(Tensor* t, const Edge& written) {
   }
   Tensor* base = t->extra->base;
   Node* slices = new_node(slices_class, 2);
-  slices->payload<RegionPtr>() = region_of(t, base);
+  slices->payload<PartPtr>() = new Part(t, base);
   set_edge(slices, 0, base);
   slices->edges[1] = written;
   Py_INCREF(written.node);

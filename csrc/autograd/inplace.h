@@ -5,15 +5,6 @@
 
 namespace rl {
 
-// Where a strided view lies in a row-major tensor of the shape `whole`.
-struct Region {
-  Ints whole, sizes, strides;
-  int64_t offset;
-  bool parts = false;  // of real and imaginary parts: `whole` ends in a dimension of 2
-};
-// The region of a view (sizes, strides, offset in the storage) in `base`, which shares it.
-Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset);
-
 // Before an in-place operation: refuses writes that would make a gradient wrong.
 void check_inplace(Tensor* t, const char* op);
 

@@ -170,6 +170,11 @@ void SavedTensor::save_slowly(Tensor* t, bool is_output, uint32_t nr) {
     return;
   }
   if (is_output) {
+    // The tangents of an output come after it was saved, and a write would change them.
+    if (dual_levels)
+      fail_as(PyExc_NotImplementedError,
+              "allow_mutation_on_saved_tensors is not implemented inside a dual level, for an "
+              "operation that saves its result");
     tensor_ = stand_in(t).release();
     release_node(std::exchange(tensor_->grad_fn, nullptr));
     tensor_->output_nr = nr;

@@ -1,4 +1,5 @@
 // Other readings of the storage: any strides, and complex numbers as pairs.
+#include "autograd/region.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -33,6 +34,9 @@ struct AsStrided : Composite {
                      std::optional<int64_t> storage_offset) {
     int64_t offset = storage_offset.value_or(input->offset);
     check_region(input.get(), size, stride, offset);
+    // A gradient has its places in the order of the memory.
+    if (requires_grad(input.get()) && !input->contiguous && !in_order(input.get()))
+      return forward(ops::permute(input, memory_order(input.get())), size, stride, offset);
     Region r{input.sizes(), size, stride, offset - input->offset};
     if (requires_grad(input.get())) {
       r = region_in(input.get(), size, stride, offset);
@@ -41,6 +45,12 @@ struct AsStrided : Composite {
              "), so it has no gradient; detach() it first");
     }
     return call<AsStridedView>(input, size, stride, offset, r.strides, r.offset);
+  }
+  static bool in_order(const Tensor* t) {
+    Ints order = memory_order(t);
+    for (int i = 0; i < order.size(); i++)
+      if (order[i] != i) return false;
+    return true;
   }
   static bool fits(const Region& r) {
     int64_t last = r.offset;

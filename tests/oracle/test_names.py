@@ -8,7 +8,13 @@ import torch
 
 import rushlight
 
-MODULES = ["autograd", "autograd.grad_mode", "autograd.function", "autograd.graph"]
+MODULES = [
+    "autograd",
+    "autograd.grad_mode",
+    "autograd.function",
+    "autograd.graph",
+    "autograd.forward_ad",
+]
 TENSOR_MEMBERS = [
     "grad", "grad_dtype", "grad_fn", "requires_grad", "requires_grad_", "is_leaf", "retain_grad",
     "retains_grad", "backward", "detach", "detach_", "register_hook",
@@ -29,6 +35,8 @@ CALLABLES = [
     "autograd.graph.save_on_cpu", "autograd.graph.disable_saved_tensors_hooks",
     "autograd.graph.register_multi_grad_hook", "autograd.graph.increment_version",
     "autograd.graph.get_gradient_edge",
+    "autograd.forward_ad.make_dual", "autograd.forward_ad.unpack_dual",
+    "autograd.forward_ad.enter_dual_level", "autograd.forward_ad.exit_dual_level",
     "autograd.graph.set_warn_on_accumulate_grad_stream_mismatch",
     "autograd.graph.set_override_stale_capture_stream", "use_deterministic_algorithms",
     "set_deterministic_debug_mode",
