@@ -176,7 +176,9 @@ struct Job {
         const float* from = in + q * a.col;
         float* to = out + q * kRows;
         auto pair = [&](int64_t u) {
-          return _mm_castpd_ps(_mm_load_sd(reinterpret_cast<const double*>(from + u * a.col + 4)));
+          double two;
+          std::memcpy(&two, from + u * a.col + 4, sizeof two);
+          return _mm_castpd_ps(_mm_set_sd(two));
         };
         __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col),
                       _mm_loadu_ps(from + 2 * a.col), _mm_loadu_ps(from + 3 * a.col)};
