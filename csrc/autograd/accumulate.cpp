@@ -39,7 +39,7 @@ void apply(Node*, Pass&) {}  // the engine adds the gradient itself
 
 // A gradient keeps its parameter's strides when these leave no gaps, else it is row-major.
 bool obeys_layout(const Tensor* grad, const Tensor* variable) {
-  if (!grad_layout) return true;
+  if (!grad_layout) return has_distinct_elements(grad->sizes, grad->strides);
   if (is_dense(variable->sizes, variable->strides)) {
     for (int i = 0; i < grad->dim(); i++)
       if (grad->sizes[i] > 1 && grad->strides[i] != variable->strides[i]) return false;

@@ -135,7 +135,8 @@ class Run {
     if (!sum) {
       sum = std::move(grad);
     } else if (!differentiable_ && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
-               sum->sizes == grad->sizes) {
+               sum->sizes == grad->sizes &&
+               (sum->contiguous || has_distinct_elements(sum->sizes, sum->strides))) {
       ops::accumulate_into(sum.get(), grad.get());
     } else {
       GradMode mode(request_.create_graph);

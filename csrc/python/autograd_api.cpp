@@ -103,6 +103,7 @@ std::vector<Place> places(PyObject* sequence) {
 std::string why_no_history(const Tensor* t) {
   if (!t) return "";
   if (const Cut* cut = find_cut(t->cut)) return "\n  its history was cut: " + cut_text(*cut);
+  if (t->cut) return "\n  its history was cut; where is no longer on record";
   return concat("\n  nothing it was computed from requires grad: it is a tensor of shape ",
                 t->sizes, " and dtype ", name(t->dtype),
                 "; call requires_grad_() on the inputs to differentiate");
@@ -313,6 +314,8 @@ PyObject* set_node_hooks(PyObject*, PyObject* hooks) {
 // _cut(tensor): (reason, op, text) of what cut its history, or None.
 PyObject* get_cut(PyObject*, PyObject* o) {
   const Cut* cut = is_tensor(o) ? find_cut(as_tensor(o)->cut) : nullptr;
+  if (!cut && is_tensor(o) && as_tensor(o)->cut)
+    return Py_BuildValue("(sss)", "forgotten", "", "where is no longer on record");
   if (!cut) Py_RETURN_NONE;
   static const char* const reasons[] = {"no_grad", "inference_mode", "detach",
                                         "data",    "copied",         "no_derivative"};
