@@ -190,18 +190,22 @@ PyObject* matrix_multiply(PyObject* a, PyObject* b) {
 
 const Tensor* single(PyObject* a, const char* what) {
   const Tensor* t = as_tensor(a);
-  if (records(t) &&
+  if (t->numel != 1) fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
+  return t;
+}
+
+void warn_of_history(PyObject* a) {
+  if (records(as_tensor(a)) &&
       PyErr_WarnEx(PyExc_UserWarning,
                    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
                    "behavior.\nConsider using tensor.detach() first.",
                    1) < 0)
     throw PythonError{};
-  if (t->numel != 1) fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
-  return t;
 }
 
 PyObject* to_float(PyObject* a) {
   return guarded([&]() -> PyObject* {
+    warn_of_history(a);
     PyObject* item = tensor_item(single(a, "Scalar"));
     PyObject* number = item ? PyNumber_Float(item) : nullptr;
     Py_XDECREF(item);

@@ -13,6 +13,8 @@ namespace rl {
 
 namespace {
 
+constexpr int kAnyDType = -2;  // of Extra::grad_dtype
+
 template <PyObject* (*F)(Tensor*)>
 PyObject* get(PyObject* o, void*) {
   return guarded([&] { return F(as_tensor(o)); });
@@ -96,8 +98,9 @@ void set_grad(Tensor* t, PyObject* value) {
             Py_TYPE(value)->tp_name);
   Tensor* g = as_tensor(value);
   check(g != t, "can't assign Variable as its own grad");
+  bool any = t->extra && t->extra->grad_dtype == kAnyDType;
   DType wanted = t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype;
-  if (g->dtype != wanted)
+  if (g->dtype != wanted && !any)
     fail("attempting to assign a gradient with dtype '", name(g->dtype),
          "' to a tensor with grad_dtype '", name(wanted),
          "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). Set "
@@ -109,12 +112,19 @@ void set_grad(Tensor* t, PyObject* value) {
   Py_XSETREF(extra(t).grad, g);
   if (requires_grad(g) || g->leads_to_python) track(t);
 }
+// grad_dtype = None: .grad may be set to any dtype; backward passes use the tensor's own.
 PyObject* get_grad_dtype(Tensor* t) {
+  check(!t->grad_fn, "grad_dtype can only be accessed on leaf tensors.");
+  if (t->extra && t->extra->grad_dtype == kAnyDType) Py_RETURN_NONE;
   return new_reference(
       dtype_object(t->extra && t->extra->grad_dtype >= 0 ? DType(t->extra->grad_dtype) : t->dtype));
 }
 void set_grad_dtype(Tensor* t, PyObject* value) {
-  int wanted = value && value != Py_None ? int(dtype_value(value)) : -1;
+  check(!t->grad_fn, "grad_dtype can only be set on leaf tensors.");
+  check(value == Py_None || (value && Py_TYPE(value) == Py_TYPE(dtype_object(t->dtype))),
+        "grad_dtype must be a torch.dtype or None, but got ",
+        value ? Py_TYPE(value)->tp_name : "nothing");
+  int wanted = value == Py_None ? kAnyDType : int(dtype_value(value));
   if (t->extra && t->extra->grad && wanted >= 0 && t->extra->grad->dtype != DType(wanted))
     fail("Cannot set grad_dtype to '", name(DType(wanted)),
          "' because there is already a gradient with dtype '", name(t->extra->grad->dtype),
