@@ -269,6 +269,17 @@ class TestBackward:
         assert y.grad.item() == 12
         assert x.grad is None
 
+    def test_non_leaves_given_as_inputs_keep_their_gradients_from_then_on(self):
+        x = leaf(2.0)
+        y = x * 3
+        z = y * y
+        z.backward(inputs=[y], retain_graph=True)
+        assert y.retains_grad
+        z.backward(inputs=[y], retain_graph=True)
+        z.backward()
+        assert y.grad.item() == 36
+        assert x.grad.item() == 36
+
     def test_empty_inputs_raise(self):
         with pytest.raises(RuntimeError, match="inputs"):
             leaf(1.0).backward(inputs=[])

@@ -74,6 +74,15 @@ class TestExplain:
         assert line in text
         assert "copied the values" in torch.explain(torch.as_tensor([x[0]]))
 
+    def test_a_cut_whose_record_was_dropped_is_still_a_cut(self):
+        x = leaf([1.0])
+        y = x.detach()
+        for _ in range(20_000):
+            x.detach()
+        text = torch.explain(y)
+        assert "nothing it was computed from requires grad" not in text
+        assert "cut" in text
+
     def test_only_tensors_can_be_explained(self):
         with pytest.raises(TypeError, match="explain"):
             torch.explain(3)

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 import rushlight as torch
-from support import leaf
+from support import check, leaf
 
 
 def backward_of(x):
@@ -402,6 +402,19 @@ class TestNodeHooks:
         y.grad_fn.register_hook(lambda i, o: seen.append(i[1]))
         y.backward()
         assert seen == [None]
+
+    @pytest.mark.parametrize("reduce", [lambda v: v.sum(), lambda v: v.mean() * 3])
+    def test_a_hook_that_only_looks_changes_no_gradient(self, reduce):
+        """Also where the gradient is one number, expanded."""
+        x = leaf([1.0, 2.0, 3.0])
+        v = x * 1
+        rest = (v * 0.5).sum()
+        with torch.autograd.graph.node_creation_hook(
+            lambda node: node.register_hook(lambda i, o: None)
+        ):
+            total = reduce(v)
+        (total + rest).backward()
+        check(x.grad, [1.5, 1.5, 1.5])
 
     def test_hooks_of_the_accumulating_node_go_with_it(self):
         calls = []

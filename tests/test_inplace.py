@@ -448,6 +448,50 @@ class TestViewsThatTorchRefuses:
         y.sum().backward()
         assert x.grad.tolist() == [[30, 30], [30, 30]]
 
+    @pytest.mark.parametrize(
+        "write", [lambda t, v: t.mul_(2), lambda t, v: t[:1].mul_(2), lambda t, v: v[:1].mul_(2)]
+    )
+    def test_a_write_beside_a_view_made_by_a_function_would_lose_its_backward(self, write):
+        class Flat(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.view(-1)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 10
+
+        t = leaf([1.0, 2.0]) * 1
+        v = Flat.apply(t)
+        with pytest.raises(RuntimeError, match="Output 0 of Flat is a view"):
+            write(t, v)
+            v.sum().backward()
+
+    def test_so_would_a_write_to_one_of_several(self):
+        class Parts(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x[:1], x[1:]
+
+            @staticmethod
+            def backward(ctx, a, b):
+                return torch.cat([a, b]) * 10
+
+        a, b = Parts.apply(leaf([1.0, 2.0]) * 1)
+        with pytest.raises(RuntimeError, match="Output 1 of Parts is a view"):
+            a.mul_(3)
+            (a.sum() + b.sum()).backward()
+
+    def test_results_saved_by_writes_to_parts(self):
+        x = leaf([1.0, 2.0, 3.0])
+        t = x * 1
+        t.split(1)[2].tanh_()
+        (g,) = torch.autograd.grad((t**2).sum(), x, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), x)
+        y = np.tanh(3.0)
+        check(g, [2.0, 4.0, 2 * y * (1 - y**2)])
+        check(h, [2.0, 2.0, 2 * (1 - y**2) ** 2 - 4 * y**2 * (1 - y**2)])
+
     def test_an_argument_that_a_function_returned(self):
         class Same(torch.autograd.Function):
             @staticmethod

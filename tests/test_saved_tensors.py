@@ -343,6 +343,26 @@ class TestWrongHooks:
         x.exp().sum().backward()
         check(x.grad, [np.e])
 
+    @pytest.mark.parametrize("write", [lambda t: t.exp_(), lambda t: t[:1].exp_()])
+    def test_a_failure_during_a_write_leaves_no_wrong_history(self, write):
+        def fail(*args):
+            raise ValueError("from the hook")
+
+        for watch in (
+            lambda: saved_tensors_hooks(fail, fail),
+            lambda: torch.autograd.graph.node_creation_hook(fail),
+        ):
+            x = leaf([1.0, 2.0])
+            t = x * 1
+            with pytest.raises(ValueError, match="from the hook"), watch():
+                write(t)
+            if t.tolist() == [1, 2]:  # not written: the old history is right
+                t.sum().backward()
+                assert x.grad.tolist() == [1, 1]
+            else:
+                with pytest.raises(RuntimeError):
+                    t.sum().backward()
+
     def test_unpack_must_return_a_tensor(self):
         with saved_tensors_hooks(lambda t: 7, lambda n: n):
             y = leaf([1.0]).exp()

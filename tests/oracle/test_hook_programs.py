@@ -11,12 +11,13 @@ OPERATIONS = {
     "mul": lambda a, b: a * b.tanh(),
     "sin": lambda a, b: a.sin(),
     "exp": lambda a, b: a.tanh().exp(),
-    "sum": lambda a, b: a.sum() * b,
-    "slice": lambda a, b: a[:1] * b,
-    "unbind": lambda a, b: a.unbind()[1] + b,
+    "sum": lambda a, b: a.sum(),
+    "mean": lambda a, b: a.mean(),
+    "slice": lambda a, b: a.reshape(-1)[:1] * b,
+    "unbind": lambda a, b: a.reshape(-1).unbind()[-1] + b,
     "detached": lambda a, b: a.detach() * b,
 }
-HOOKS = ["tensor", "scaling", "retain", "pre", "post", "accumulated", "multi", "any"]
+HOOKS = ["tensor", "scaling", "retain", "pre", "post", "everywhere", "accumulated", "multi", "any"]
 RUNS = ["backward", "twice", "grad", "inputs", "recorded"]
 NUMBER = st.integers(0, 9)
 STEPS = st.lists(
@@ -57,6 +58,11 @@ class Run:
             t.grad_fn.register_prehook(lambda g: self.note(number, *g) or (g[0] * 0.5, *g[1:]))
         elif name == "post" and t.grad_fn is not None:
             t.grad_fn.register_hook(lambda i, o: self.note(number, *o))
+        elif name == "everywhere":
+            nodes = [t.grad_fn] if t.grad_fn else []
+            for node in nodes:
+                node.register_hook(lambda i, o: None)
+                nodes += [n for n, _ in node.next_functions if n is not None][: 50 - len(nodes)]
         elif name == "accumulated" and t.is_leaf:
             t.register_post_accumulate_grad_hook(lambda p: self.note(number, p.grad))
         elif name == "multi" and b.requires_grad:

@@ -178,7 +178,7 @@ def clones():
 
 
 @settings(max_examples=150, **CONFIGURATION)
-@given(steps_of(KINDS), st.integers(0, 1000))
+@given(steps_of(KINDS + [("view", name) for name in PARTS]), st.integers(0, 1000))
 def test_no_write_harms_tensors_that_are_kept_apart(steps, seed):
     """Under copy on write, and with clones saved, every program has its gradient."""
     generator = np.random.default_rng(seed)
