@@ -423,6 +423,17 @@ class TestNodeHooks:
         (x * 1).backward()
         assert calls == []
 
+    def test_a_pass_that_ends_at_a_tensor_does_not_run_its_node(self):
+        log = []
+        x = leaf(1.0)
+        y = x * 2
+        y.register_hook(lambda g: log.append("tensor"))
+        y.grad_fn.register_prehook(lambda g: log.append("node"))
+        (y * 3).backward(inputs=[y])
+        assert log == ["tensor"]
+        assert y.grad.item() == 3
+        assert x.grad is None
+
     def test_wrong_counts_raise(self):
         y = leaf(1.0) * leaf(2.0)
         y.grad_fn.register_hook(lambda i, o: (i[0],))
