@@ -30,7 +30,8 @@ constexpr int64_t kUnroll = 4;             // steps of depth that lie together i
 constexpr int64_t kLine = 16;              // floats
 constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
 constexpr int64_t kDepth = 512;            // of a panel
-constexpr int64_t kPackBlocks = 16;        // panels of b packed together
+constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
+constexpr int64_t kPackBlocks = 4;         // panels of b packed together
 constexpr int64_t kBlockRows = 11;         // register blocks down a task: its part of a fits L2
 constexpr int64_t kPanelFloats = 1 << 21;  // of b packed at a time: they stay in L3
 constexpr int64_t kTasks = 8;              // at least, of a large product
@@ -210,6 +211,9 @@ struct Job {
           const float* from = in + q * b.row + j * kCols;
           float* to = panel(p, steps, j) + q * kCols;
           if (j * kCols + kCols <= n) {
+            for (int64_t v = 0; v < kVectors; ++v) {
+              __builtin_prefetch(from + kRowsAhead * b.row + v * kLine);
+            }
             std::memcpy(to, from, kCols * 4);
           } else {
             std::memcpy(to, from, size_t(n - j * kCols) * 4);
