@@ -29,10 +29,11 @@ constexpr int64_t kRows = 6, kVectors = 4, kCols = 16 * kVectors;  // the regist
 constexpr int64_t kUnroll = 4;             // steps of depth that lie together in a panel of a
 constexpr int64_t kLine = 16;              // floats
 constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
-constexpr int64_t kDepth = 512;            // of a panel
+constexpr int64_t kDepth = 512;            // of a panel, where k does not fit a whole one:
+constexpr int64_t kWhole = 1024;           // c is then written once, and never read
 constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
 constexpr int64_t kPackBlocks = 4;         // panels of b packed together
-constexpr int64_t kBlockRows = 11;         // register blocks down a task: its part of a fits L2
+constexpr int64_t kTaskFloats = 40 << 10;  // of a that a task packs: with a panel of b they fit L2
 constexpr int64_t kPanelFloats = 1 << 21;  // of b packed at a time: they stay in L3
 constexpr int64_t kTasks = 8;              // at least, of a large product
 constexpr int64_t kTaskWork = 1 << 19;     // multiplications worth a thread's while
@@ -149,6 +150,7 @@ struct Job {
   float* c;
   int64_t c_row;
   int64_t a_blocks, b_blocks;
+  int64_t slab = k <= kWhole ? padded(k) : kDepth;  // depth of a panel
 
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
@@ -202,7 +204,7 @@ struct Job {
 
   // Panels of b, [begin, end) of them, for the depth from p on: rows of kCols, padded with zeros.
   void pack_b(int64_t p, int64_t begin, int64_t end) const {
-    int64_t depth = std::min(kDepth, k - p), steps = padded(depth);
+    int64_t depth = std::min(slab, k - p), steps = padded(depth);
     const float* in = b.data + p * b.row;
     if (b.col == 1) {
       // Along the rows of b: memory is read in its order.
@@ -241,9 +243,9 @@ struct Job {
 
   // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
   void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
-    float* a_panels = a_space.reserve((i_end - i_begin) * kRows * kDepth);
-    for (int64_t p = 0; p < k; p += kDepth) {
-      int64_t depth = std::min(kDepth, k - p), steps = padded(depth);
+    float* a_panels = a_space.reserve((i_end - i_begin) * kRows * slab);
+    for (int64_t p = 0; p < k; p += slab) {
+      int64_t depth = std::min(slab, k - p), steps = padded(depth);
       for (int64_t i = i_begin; i < i_end; ++i) {
         pack_a(i, p, depth, a_panels + (i - i_begin) * kRows * steps);
       }
@@ -265,18 +267,19 @@ struct Job {
   }
 
   void run() const {
-    int64_t slabs = blocks_of(k, kDepth), width = std::min(b_blocks, kPackBlocks);
+    int64_t slabs = blocks_of(k, slab), width = std::min(b_blocks, kPackBlocks);
     int64_t strips = blocks_of(b_blocks, width);
     parallel_for(slabs * strips,
-                 std::max<int64_t>(1, (1 << 14) / (std::min(k, kDepth) * width * kCols)),
+                 std::max<int64_t>(1, (1 << 14) / (std::min(k, slab) * width * kCols)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
                      int64_t j = i % strips * width;
-                     pack_b(i / strips * kDepth, j, std::min(j + width, b_blocks));
+                     pack_b(i / strips * slab, j, std::min(j + width, b_blocks));
                    }
                  });
     // Tall tasks pack little of a twice; there should be enough of them for every core.
-    int64_t down = std::min(kBlockRows, a_blocks), across = b_blocks;
+    int64_t down = std::clamp<int64_t>(kTaskFloats / (kRows * slab), 1, a_blocks),
+            across = b_blocks;
     while (blocks_of(a_blocks, down) * blocks_of(b_blocks, across) < kTasks &&
            down * kRows * across * kCols * k >= 2 * kTaskWork && (across > 1 || down > 4)) {
       int64_t& side = across * kCols >= down * kRows && across > 1 ? across : down;
