@@ -117,6 +117,7 @@ void reset_peak_memory_stats() { stats.peak_allocated_bytes = stats.allocated_by
 
 void release_cached_blocks() {
   for (int c = 0; c < kClasses; c++) {
+    if (bins[c].empty()) continue;  // no block has some of the small numbers
     size_t block = c <= 8 ? size_t(c) * kAlign : block_size(class_size(c));
     for (void* data : bins[c]) to_system(data, block);
     bins[c].clear();
