@@ -1,0 +1,152 @@
+"""Hooks on nodes, and on several tensors together."""
+
+import pytest
+
+import rushlight as torch
+from support import check, leaf
+
+
+class TestNodeHooks:
+    @pytest.mark.parametrize("kind", ["register_prehook", "register_hook"])
+    def test_a_hook_may_remove_itself_during_the_run(self, kind):
+        calls = []
+
+        def once(*grads):
+            calls.append(1)
+            handle.remove()
+
+        y = leaf(1.0) * 2
+        handle = getattr(y.grad_fn, kind)(once)
+        getattr(y.grad_fn, kind)(lambda *grads: calls.append(2))
+        y.backward(retain_graph=True)
+        y.backward()
+        assert calls == [1, 2, 2]
+
+    @pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
+    @pytest.mark.parametrize("kind", ["register_prehook", "register_hook"])
+    def test_exceptions_come_out_as_raised(self, kind, error):
+        def fail(*grads):
+            raise error("from the hook")
+
+        x = leaf(1.0)
+        y = x * 2
+        handle = getattr(y.grad_fn, kind)(fail)
+        with pytest.raises(error, match="from the hook"):
+            y.backward(retain_graph=True)
+        assert x.grad is None
+        handle.remove()
+        y.backward()
+        assert x.grad.item() == 2
+
+    def test_gradients_that_do_not_exist_are_none(self):
+        seen = []
+        y = leaf(1.0) * torch.tensor(3.0, dtype=torch.float64)
+        y.grad_fn.register_hook(lambda i, o: seen.append(i[1]))
+        y.backward()
+        assert seen == [None]
+
+    @pytest.mark.parametrize("reduce", [lambda v: v.sum(), lambda v: v.mean() * 3])
+    def test_a_hook_that_only_looks_changes_no_gradient(self, reduce):
+        """Also where the gradient is one number, expanded."""
+        x = leaf([1.0, 2.0, 3.0])
+        v = x * 1
+        rest = (v * 0.5).sum()
+        with torch.autograd.graph.node_creation_hook(
+            lambda node: node.register_hook(lambda i, o: None)
+        ):
+            total = reduce(v)
+        (total + rest).backward()
+        check(x.grad, [1.5, 1.5, 1.5])
+
+    def test_hooks_of_the_accumulating_node_go_with_it(self):
+        calls = []
+        x = leaf(1.0)
+        (x * 1).grad_fn.next_functions[0][0].register_hook(lambda i, o: calls.append(1))
+        (x * 1).backward()
+        assert calls == []
+
+    def test_a_pass_that_ends_at_a_tensor_does_not_run_its_node(self):
+        log = []
+        x = leaf(1.0)
+        y = x * 2
+        y.register_hook(lambda g: log.append("tensor"))
+        y.grad_fn.register_prehook(lambda g: log.append("node"))
+        (y * 3).backward(inputs=[y])
+        assert log == ["tensor"]
+        assert y.grad.item() == 3
+        assert x.grad is None
+
+    def test_wrong_counts_raise(self):
+        y = leaf(1.0) * leaf(2.0)
+        y.grad_fn.register_hook(lambda i, o: (i[0],))
+        with pytest.raises(RuntimeError, match="incorrect number of values"):
+            y.backward()
+
+    def test_hooks_must_be_callable(self):
+        x = leaf(1.0)
+        for register in (
+            x.register_hook,
+            x.register_post_accumulate_grad_hook,
+            (x * 1).grad_fn.register_hook,
+            (x * 1).grad_fn.register_prehook,
+        ):
+            with pytest.raises(TypeError, match="must be callable, got int"):
+                register(3)
+
+
+class TestSeveralTensors:
+    """register_multi_grad_hook: once per pass, for the tensors that the pass reaches."""
+
+    def hooked(self, tensors, **mode):
+        seen = []
+        handle = torch.autograd.graph.register_multi_grad_hook(tensors, seen.append, **mode)
+        return seen, handle
+
+    def test_all_gradients_at_once(self):
+        x, y = leaf(2.0), leaf(3.0)
+        seen, handle = self.hooked((x, y))
+        (x * y).backward()
+        (x * y * 10).backward()
+        assert [[g.item() for g in grads] for grads in seen] == [[3, 2], [30, 20]]
+        handle.remove()
+        (x * y).backward()
+        assert len(seen) == 2
+
+    def test_tensors_that_the_pass_does_not_reach_are_none(self):
+        x, y, z = leaf(1.0), leaf(2.0), leaf(3.0)
+        seen, _ = self.hooked((x, y, z))
+        (x * y).backward()
+        (x * z).backward()
+        (x * y).backward(inputs=[y])
+        torch.autograd.grad(z * 2, z)
+        assert [[g is None for g in grads] for grads in seen] == [
+            [False, False, True],
+            [False, True, False],
+            [True, False, True],
+            [True, True, False],
+        ]
+
+    def test_any_runs_once_per_pass_with_the_first(self):
+        x = leaf(1.0)
+        y = x * 2
+        seen, _ = self.hooked((x, y, torch.zeros(1)), mode="any")
+        (y * 3).backward(retain_graph=True)
+        (y * 5).backward()
+        assert [g.item() for g in seen] == [3, 5]
+
+    def test_a_pass_inside_a_pass_is_counted_apart(self):
+        x, y = leaf(1.0), leaf(2.0)
+        seen, _ = self.hooked((x, y))
+        z = x * 1
+
+        @z.register_hook
+        @torch.enable_grad()
+        def inner(g):
+            (y * 7).backward()
+
+        (z * y).backward()
+        assert [[g is None for g in grads] for grads in seen] == [[True, False], [False, False]]
+
+    def test_unknown_modes_are_refused(self):
+        with pytest.raises(ValueError, match="Expects mode to be one of"):
+            self.hooked((leaf(1.0),), mode="some")
