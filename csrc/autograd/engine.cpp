@@ -6,6 +6,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
+#include "autograd/profile.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -187,6 +188,9 @@ class Run {
   }
 
   void finish_leaf(Node* node, Var grad) {
+    Profiled event;
+    if (modes.profiled) [[unlikely]]
+      event.node(node);
     Tensor* variable = accumulated_variable(node);
     const TensorMeta& meta = node->output;
     if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, 0, grad, meta);
@@ -246,6 +250,9 @@ class Run {
   }
 
   void deposit(Node* node, const Var& grad) {
+    Profiled event;
+    if (modes.profiled) [[unlikely]]
+      event.node(node);
     const Edge& to = node->edges[0];
     if (!request_.keep_graph) free_saved(node, number_);
     if (!to.node) return;
@@ -306,6 +313,9 @@ bool will_execute(Node* node) {
 }
 
 void apply_node(Node* node, Pass& pass) {
+  Profiled event;
+  if (modes.profiled) [[unlikely]]
+    event.node(node);
   try {
     GradMode mode(pass.create_graph);
     node->cls->apply(node, pass);

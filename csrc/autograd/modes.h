@@ -13,6 +13,8 @@ struct Modes {
   bool intercepted = false;        // a mode of __torch_function__ is active
   bool subclasses = true;          // subclasses of Tensor have a say
   bool watched = false;            // node_creation_hook is active
+  bool autocast = false;           // ops that state a policy cast their arguments
+  bool profiled = false;           // ops and nodes are timed
   uint64_t levels = ~uint64_t(0);  // the dual levels whose tangents are seen, a bit for each
 
   bool records() const { return grad && !inference; }

@@ -134,6 +134,7 @@ inline void created(Node* node) {
 }
 void set_creation_hooks(PyObject* hooks);  // a list of callables, borrowed; null: none
 
+uint64_t nodes_made();  // ever: the number of the next one
 // Live nodes, without those of leaves.
 extern int64_t live_nodes;
 

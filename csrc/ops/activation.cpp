@@ -480,6 +480,7 @@ RL_POINTWISE(PreluKernel)
 
 struct Prelu : Composite {
   static constexpr auto signature = "prelu(Tensor input, Tensor weight)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc =
       "prelu(x, weight): x where it is positive, else weight * x, with one weight per channel.";
   static constexpr bool out = false;

@@ -47,6 +47,7 @@ void push_affine(Push& p, const Var& a, const Var& b, double beta, double alpha,
 struct Addmm : General {
   static constexpr auto signature =
       "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addmm(c, a, b): beta * c + alpha * a @ b, for matrices a and b.";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|mat2|mat1";
@@ -74,6 +75,7 @@ RL_OP(Addmm)
 struct Baddbmm : General {
   static constexpr auto signature =
       "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "baddbmm(c, a, b): beta * c + alpha * bmm(a, b).";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|batch2|batch1";
@@ -101,6 +103,7 @@ RL_OP(Baddbmm)
 struct Addbmm : General {
   static constexpr auto signature =
       "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addbmm(c, a, b): beta * c + alpha * bmm(a, b).sum(0).";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|batch2|batch1";
@@ -282,6 +285,7 @@ struct LinearLayer : General {
 
 struct LinearOp : Composite {
   static constexpr auto signature = "linear(Tensor input, Tensor weight, Tensor? bias=None)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc =
       "linear(x, weight, bias): x @ weight.T + bias, over the last dimension.";
   static constexpr auto module = "nn.functional";

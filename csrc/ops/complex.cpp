@@ -134,6 +134,7 @@ RL_OP(Complex)
 
 struct Polar : General {
   static constexpr auto signature = "polar(Tensor abs, Tensor angle)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "polar(r, phi): the complex tensor r * exp(1j * phi).";
   static constexpr auto saves = "angle|abs angle";
   static constexpr bool method = false;

@@ -166,6 +166,7 @@ namespace {
 
 struct Mm : Bilinear {
   static constexpr auto signature = "mm(Tensor input, Tensor mat2)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "mm(a, b): the product of two matrices.";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "mat2|input";
@@ -183,6 +184,7 @@ RL_OP(Mm)
 
 struct Bmm : Bilinear {
   static constexpr auto signature = "bmm(Tensor input, Tensor mat2)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "bmm(a, b): the products of two batches of matrices, one by one.";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "mat2|input";
@@ -344,6 +346,7 @@ Var fold_matmul(const Var& a, const Var& b) {
 
 struct Matmul : Composite {
   static constexpr auto signature = "matmul(Tensor input, Tensor other)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc =
       "matmul(a, b): the matrix product, as the operator @ gives it; leading dimensions are "
       "batches and broadcast.";

@@ -290,6 +290,7 @@ struct CrossEntropy : Composite {
   static constexpr auto signature =
       "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
       "int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "cross_entropy(scores, target): the negative log-probability, under softmax, of the target "
       "classes; target holds class indices or probabilities.";
@@ -325,6 +326,7 @@ struct NllLoss : Composite {
   static constexpr auto signature =
       "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
       "int ignore_index=-100, bool? reduce=None, str reduction='mean')";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "nll_loss(log_probabilities, target): minus the value of the target class.";
   static constexpr auto module = "nn.functional";

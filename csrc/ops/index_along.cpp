@@ -159,6 +159,7 @@ RL_OP(IndexAdd)
 struct IndexCopy : Linear {
   static constexpr auto signature =
       "index_copy(Tensor input, int dim, Tensor index, Tensor source)";
+  static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc =
       "index_copy(x, dim, index, source): x with slices along dim replaced.";
   static constexpr auto family = "indexing";

@@ -39,6 +39,7 @@ void lay_out(Tensor* into, const Vars& parts, int d) {
 
 struct Cat : Linear {
   static constexpr auto signature = "cat(Tensor[] tensors, int dim=0)";
+  static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc = "cat(tensors, dim): the tensors behind one another along dim.";
   static constexpr bool method = false;
   static Var forward(const Vars& tensors, int64_t dim) {
@@ -97,6 +98,7 @@ RL_CAT(Concatenate, "concatenate")
 
 struct Stack : Linear {
   static constexpr auto signature = "stack(Tensor[] tensors, int dim=0)";
+  static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc = "stack(tensors, dim): equal shapes side by side along a new dim.";
   static constexpr bool method = false;
   static Var forward(const Vars& tensors, int64_t dim) {

@@ -275,6 +275,7 @@ struct MseLoss : LossDefaults {
   static constexpr auto signature =
       "mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
       "str reduction='mean', Tensor? weight=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "mse_loss(x, target): the mean of (x - target)^2.";
   static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
                      std::optional<bool> reduce, const std::string& reduction, const Var& weight) {
@@ -291,6 +292,7 @@ struct L1Loss : LossDefaults {
   static constexpr auto signature =
       "l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
       "str reduction='mean', Tensor? weight=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "l1_loss(x, target): the mean of |x - target|.";
   static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
                      std::optional<bool> reduce, const std::string& reduction, const Var& weight) {
@@ -308,6 +310,7 @@ struct SmoothL1Loss : LossDefaults {
   static constexpr auto signature =
       "smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
       "str reduction='mean', float beta=1.0)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "smooth_l1_loss(x, target, beta): |d| - beta / 2, below beta d^2 / (2 beta), d = x - target.";
   static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
@@ -325,6 +328,7 @@ struct HuberLoss : LossDefaults {
   static constexpr auto signature =
       "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, "
       "Tensor? weight=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "huber_loss(x, target, delta): d^2 / 2, beyond delta delta (|d| - delta / 2), d = x - "
       "target.";
@@ -359,6 +363,7 @@ struct BinaryCrossEntropy : LossDefaults {
   static constexpr auto signature =
       "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, "
       "bool? size_average=None, bool? reduce=None, str reduction='mean')";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "binary_cross_entropy(p, target): -target log(p) - (1 - target) log(1 - p).";
   static Var forward(const Var& input, const Var& target, const Var& weight,
@@ -389,6 +394,7 @@ struct BinaryCrossEntropyWithLogits : LossDefaults {
       "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, "
       "bool? size_average=None, bool? reduce=None, str reduction='mean', "
       "Tensor? pos_weight=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "binary_cross_entropy_with_logits(x, target): binary_cross_entropy of sigmoid(x), without "
       "its loss of precision.";
@@ -415,6 +421,7 @@ struct KlDiv : LossDefaults {
   static constexpr auto signature =
       "kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
       "str reduction='mean', bool log_target=False)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "kl_div(log_q, p): p (log(p) - log_q), the divergence of p from q.";
   static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
                      std::optional<bool> reduce, const std::string& reduction, bool log_target) {

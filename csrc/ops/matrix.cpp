@@ -173,6 +173,7 @@ RL_OP(DiagFlat)
 
 struct Trace : Linear {
   static constexpr auto signature = "trace(Tensor input)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "trace(x): the sum of a matrix's diagonal.";
   static constexpr bool out = false;
   static Var forward(const Var& input) {

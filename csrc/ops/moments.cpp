@@ -49,6 +49,7 @@ Var other_factors(const Var& x, const Var& out, int64_t dim) {
 
 struct ProdAll : General {
   static constexpr auto signature = "prod(Tensor input, *, dtype? dtype=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "prod(x): the product of all elements; prod(x, dim): of each line.";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
@@ -71,6 +72,7 @@ RL_OP(ProdAll)
 struct Prod : General {
   static constexpr auto signature =
       "prod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto grad_name = "ProdBackward1";
   static constexpr auto doc = "prod(x, dim, keepdim): the products along a dimension.";
   static constexpr auto family = "reduction";

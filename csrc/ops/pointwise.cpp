@@ -5,6 +5,7 @@
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "autograd/profile.h"
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
@@ -449,6 +450,11 @@ Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* i
 
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
                   bool inplace) {
+  Profiled event;
+  if (modes.profiled) [[unlikely]] {
+    event.op(op.name);
+    for (int i = 0; i < op.inputs; i++) event.shape(in[i]);
+  }
   if (dual_levels) [[unlikely]] {
     Levels levels = levels_of(into);
     for (int i = 0; i < op.inputs; i++) levels |= levels_of(in[i].get());

@@ -83,6 +83,7 @@ RL_OP(ViewAsReal)
 
 struct ViewAsComplex : View {
   static constexpr auto signature = "view_as_complex(Tensor input)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "view_as_complex(x): the last dimension of 2 read as complex numbers.";
   static constexpr bool method = false;

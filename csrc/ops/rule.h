@@ -1,6 +1,7 @@
 // What an op's struct derives from and what its rules are given; ops/op.h explains the contract.
 #pragma once
 
+#include "autograd/autocast.h"
 #include "autograd/forward.h"
 #include "ops/functions.h"
 #include "ops/registry.h"
@@ -17,6 +18,7 @@ struct OpDefaults {
   static constexpr bool inplace = false;
   static constexpr bool out = true;
   static constexpr bool is_view = false;
+  static constexpr Autocast autocast = Autocast::None;
 };
 struct Composite : OpDefaults {  // a function of other ops: no rule
   static constexpr Form form = Form::Composite;

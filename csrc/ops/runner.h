@@ -6,6 +6,7 @@
 
 #include "autograd/cuts.h"
 #include "autograd/inplace.h"
+#include "autograd/profile.h"
 #include "ops/formula.h"
 #include "ops/rule.h"
 #include "python/arguments.h"
@@ -73,6 +74,16 @@ template <class T>
 uint32_t cut_of(const T&) {
   return 0;
 }
+
+// The widest dtype of what a mixed precision region casts.
+inline void widen(DType& widest, const Var& v) {
+  if (is_castable(v) && v.dtype() != widest) widest = DType::F32;
+}
+inline void widen(DType& widest, const Vars& vars) {
+  for (const Var& v : vars) widen(widest, v);
+}
+template <class T>
+void widen(DType&, const T&) {}
 
 inline Levels levels_in(const Var& v) { return levels_of(v.get()); }
 inline Levels levels_in(const Vars& vars) {
@@ -145,6 +156,27 @@ struct Runner<Op, R (*)(A...)> {
   static constexpr bool has_jvp = requires { &Op::jvp; };
 
   static R run(const std::decay_t<A>&... args) {
+    Profiled event;
+    if (modes.profiled) [[unlikely]] {
+      event.op(name());
+      (event.shape(args), ...);
+    }
+    if constexpr (Op::autocast != Autocast::None)
+      if (modes.autocast) [[unlikely]]
+        return run_cast(args...);
+    return execute(args...);
+  }
+
+  // In a mixed precision region, as the op's policy says.
+  [[gnu::noinline]] static R run_cast(const std::decay_t<A>&... args) {
+    DType target = Op::autocast == Autocast::Full ? DType::F32 : autocast_state.dtype;
+    if constexpr (Op::autocast == Autocast::Widest) (widen(target, args), ...);
+    Args cast{each_tensor(args, [&](const Var& v) { return rl::autocast(v, target); })...};
+    WithoutAutocast off;
+    return std::apply(execute, cast);
+  }
+
+  static R execute(const std::decay_t<A>&... args) {
     if constexpr (Op::form == Form::Composite) {
       return Op::forward(args...);
     } else if constexpr (Op::form == Form::NonDifferentiable) {

@@ -11,7 +11,6 @@ namespace rl {
 
 PyObject* live_graphs(PyObject*, PyObject*);
 PyObject* set_grad_layout(PyObject*, PyObject* on);
-uint64_t nodes_made();
 PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 namespace {

@@ -2,6 +2,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
 #include "ops/registry.h"
+#include "python/module_type.h"
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
@@ -12,6 +13,8 @@ namespace rl {
 
 extern PyMethodDef autograd_functions[];
 extern PyMethodDef forward_functions[];
+extern PyMethodDef autocast_functions[];
+extern PyMethodDef profile_functions[];
 extern PyMethodDef interop_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
@@ -156,8 +159,11 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* namespaces = PyDict_New();
   bool ok = namespaces && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
             add_node_type(module) == 0 && add_function_type(module) == 0 &&
+            add_module_type(module) == 0 &&
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
             PyModule_AddFunctions(module, forward_functions) == 0 &&
+            PyModule_AddFunctions(module, autocast_functions) == 0 &&
+            PyModule_AddFunctions(module, profile_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&

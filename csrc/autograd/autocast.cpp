@@ -1,0 +1,43 @@
+#include "autograd/autocast.h"
+
+#include <unordered_map>
+
+#include "ops/functions.h"
+
+namespace rl {
+
+thread_local AutocastState autocast_state;
+
+namespace {
+
+struct Cast {
+  Var source;  // keeps the key from being another tensor's
+  Var result;
+};
+thread_local std::unordered_map<const Tensor*, Cast> casts;
+
+bool is_cacheable(const Var& v, DType target) {
+  return autocast_state.cache && target == autocast_state.dtype && v.dtype() == DType::F32 &&
+         v->requires_grad && !v->grad_fn && !(v->extra && v->extra->base);
+}
+
+}  // namespace
+
+Var autocast(const Var& v, DType target) {
+  if (!is_castable(v) || v.dtype() == target) return v;
+  if (!is_cacheable(v, target)) return ops::to(v, target);
+  Cast& known = casts[v.get()];
+  if (!known.result) {
+    GradMode on(true);
+    known = {v, ops::to(v, target)};
+  }
+  return known.result;
+}
+
+void clear_autocast_cache() {
+  // Moved out first: what dies with a cast may run Python.
+  auto dying = std::move(casts);
+  casts.clear();
+}
+
+}  // namespace rl

@@ -1,0 +1,71 @@
+#include "autograd/profile.h"
+
+#include <chrono>
+
+#include "tensor/allocator.h"
+
+namespace rl {
+
+thread_local Profile* profile = nullptr;
+
+namespace {
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Profile::~Profile() {
+  for (ProfileEvent& event : events_) event.where.drop();
+}
+
+size_t Profile::begin(ProfileKind kind, std::string name, const Node* node) {
+  ProfileEvent event;
+  event.kind = kind;
+  event.name = std::move(name);
+  event.parent = open_;
+  event.memory = -memory_stats().allocated_bytes;
+  event.sequence = node ? node->sequence : nodes_made();
+  if (node) {
+    event.where = node->where;
+    Py_XINCREF(event.where.code);
+  } else {
+    event.where.note();
+  }
+  open_ = int64_t(events_.size());
+  events_.push_back(std::move(event));
+  events_.back().start = now();
+  return size_t(open_);
+}
+
+void Profile::end(size_t at) {
+  ProfileEvent& event = events_[at];
+  event.end = now();
+  event.memory += memory_stats().allocated_bytes;
+  open_ = event.parent;
+}
+
+void Profile::close() {
+  while (open_ >= 0) end(size_t(open_));
+}
+
+void Profiled::op(const char* name) {
+  on_ = profile;
+  event_ = on_->begin(ProfileKind::Op, name);
+}
+void Profiled::node(const Node* node) {
+  on_ = profile;
+  event_ = on_->begin(ProfileKind::Backward, Py_TYPE(node)->tp_name, node);
+}
+void Profiled::shape(const Var& v) {
+  if (v && on_->takes_shapes()) (*on_)[event_].shapes.push_back(v.sizes());
+}
+void Profiled::finish() {
+  // The profiler may have been stopped, or replaced, inside the scope.
+  if (on_ == profile && event_ < on_->size()) on_->end(event_);
+}
+
+}  // namespace rl

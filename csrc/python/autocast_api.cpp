@@ -1,0 +1,59 @@
+// The state of mixed precision for Python: rushlight.amp calls these.
+#include "autograd/autocast.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.autocast); }
+PyObject* set_enabled(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  modes.autocast = value;
+  Py_RETURN_NONE;
+}
+PyObject* get_dtype(PyObject*, PyObject*) {
+  return new_reference(dtype_object(autocast_state.dtype));
+}
+PyObject* set_dtype(PyObject*, PyObject* dtype) {
+  return guarded([&]() -> PyObject* {
+    DType value = dtype_value(dtype);
+    check(value == DType::BF16 || value == DType::F16 || value == DType::F32,
+          "autocast: the dtype must be bfloat16, float16 or float32, got ", name(value));
+    autocast_state.dtype = value;
+    Py_RETURN_NONE;
+  });
+}
+PyObject* is_cached(PyObject*, PyObject*) { return PyBool_FromLong(autocast_state.cache); }
+PyObject* set_cached(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  autocast_state.cache = value;
+  Py_RETURN_NONE;
+}
+PyObject* clear_cache(PyObject*, PyObject*) {
+  clear_autocast_cache();
+  Py_RETURN_NONE;
+}
+PyObject* enter(PyObject*, PyObject*) { return PyLong_FromLong(++autocast_state.nesting); }
+PyObject* leave(PyObject*, PyObject*) { return PyLong_FromLong(--autocast_state.nesting); }
+
+}  // namespace
+
+PyMethodDef autocast_functions[] = {
+    {"_is_autocast", is_enabled, METH_NOARGS, nullptr},
+    {"_set_autocast", set_enabled, METH_O, nullptr},
+    {"_autocast_dtype", get_dtype, METH_NOARGS, nullptr},
+    {"_set_autocast_dtype", set_dtype, METH_O, nullptr},
+    {"_is_autocast_cached", is_cached, METH_NOARGS, nullptr},
+    {"_set_autocast_cached", set_cached, METH_O, nullptr},
+    {"_clear_autocast_cache", clear_cache, METH_NOARGS, nullptr},
+    {"_enter_autocast", enter, METH_NOARGS, nullptr},
+    {"_leave_autocast", leave, METH_NOARGS, nullptr},
+    {},
+};
+
+}  // namespace rl
