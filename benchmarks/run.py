@@ -19,6 +19,7 @@ SCRIPTS = [
     "deep",
     "leaks",
     "checkpoint",
+    "train",
 ]
 
 
