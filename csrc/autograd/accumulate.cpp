@@ -1,4 +1,5 @@
 // AccumulateGrad: the end of every path, where gradients are added to a leaf's .grad.
+#include "autograd/batch.h"
 #include "autograd/engine.h"
 #include "autograd/forward.h"
 #include "ops/broadcast.h"
@@ -96,7 +97,12 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
   Locked one_step;  // threads may add to the same leaf
   Extra& e = extra(variable);
   Var old = Var::steal(std::exchange(e.grad, nullptr));
-  bool dual = levels_of(grad.get()) | levels_of(old.get());
+  bool batched = batch_of(grad.get()) || batch_of(variable);
+  if (batched) [[unlikely]] {
+    GradMode mode(create_graph);
+    grad = sum_extra_levels(grad, variable);
+  }
+  bool dual = batched || levels_of(grad.get()) | levels_of(old.get());
   if (!old) {
     if (dual || (create_graph && requires_grad(grad.get()))) {
       GradMode mode(create_graph);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "autograd/anomaly.h"
+#include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
@@ -244,6 +245,10 @@ class Run {
     if (grad) {
       const TensorMeta& meta = to.node->meta(to.nr);
       if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, int(i), grad, meta);
+      if (batch_of(grad.get())) [[unlikely]] {
+        GradMode mode(request_.create_graph);
+        grad = sum_left_levels(grad, meta.batch);
+      }
       deliver(to, std::move(grad));
     }
     if (--next.waiting == 0) push(to.node);
@@ -293,7 +298,8 @@ class Run {
 
   Request& request_;
   uint32_t number_ = 0;
-  bool differentiable_ = request_.create_graph || dual_levels;
+  // Fused kernels see neither tangents nor hidden dimensions.
+  bool differentiable_ = request_.create_graph || dual_levels || batched_tensors;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
   std::unordered_map<Node*, char> wanted_;

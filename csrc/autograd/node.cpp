@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "autograd/batch.h"
 #include "tensor/pool.h"
 
 namespace rl {
@@ -246,6 +247,7 @@ void set_output_meta(Node* node, int nr, const Tensor* t) {
   meta.sizes = t->sizes;
   meta.dtype = t->dtype;
   meta.device = t->storage->device;
+  meta.batch = batched_tensors ? batch_key(t) : 0;
 }
 
 void set_history(Tensor* out, Node* node, int nr) {

@@ -22,6 +22,7 @@ struct TensorMeta {
   Ints sizes;
   DType dtype = DType::F32;
   Device device;
+  uint32_t batch = 0;  // its levels of vmap (autograd/batch.h)
 };
 
 // Python objects that users hang on a node.

@@ -61,6 +61,11 @@ struct Addmm : General {
     multiply({mat1.get()}, {mat2.get()}, out.get(), alpha, beta);
     return out;
   }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& mat1, const Var& mat2,
+                     double beta, double alpha) {
+    Var product = ops::matmul(hidden.front(mat1), hidden.front_if(mat2));
+    return times(hidden.front(input, 2 - input.dim()), beta) + times(product, alpha);
+  }
   static void vjp(Back& b, const In&, const In& mat1, const In& mat2, double beta, double alpha) {
     if (b.wants(0)) b[0] = times(b.g(), beta);
     matrix_vjp(b, 1, mat1, mat2, alpha);
@@ -247,6 +252,18 @@ struct LinearLayer : General {
     }
     multiply({rows.get()}, {weight.get(), true}, out.get(), 1, bias ? 1 : 0);
     return out;
+  }
+
+  // With weights of their own the samples' rows are multiplied apart.
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& weight,
+                     const Var& bias) {
+    if (!batch_of(weight.get()) && !batch_of(bias.get()))
+      return forward(hidden.front(input), weight, bias);
+    Ints sizes = hidden.prefixed(input.sizes());
+    sizes[sizes.size() - 1] = weight.size(0);
+    Var rows = ops::reshape(hidden.front(input), hidden.prefixed({row_count(input), -1}));
+    Var product = ops::matmul(rows, ops::transpose(hidden.front_if(weight), -1, -2));
+    return ops::reshape(bias ? product + hidden.front(bias, 1) : product, sizes);
   }
 
   static void vjp(Back& b, const In& input, const In& weight, const In& bias) {

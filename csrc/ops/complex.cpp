@@ -21,6 +21,7 @@ RL_POINTWISE(ConjKernel)
 // Conjugation is linear over the reals only, so it is no partial.
 struct ConjComplex : Linear {
   static constexpr auto signature = "_conj(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ConjBackward0";
   static constexpr auto doc = "_conj(x): the complex conjugate of a complex tensor.";
   static constexpr bool method = false;
@@ -31,6 +32,7 @@ RL_OP(ConjComplex)
 
 struct ConjPhysicalComplex : ConjComplex {
   static constexpr auto signature = "_conj_physical(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ConjPhysicalBackward0";
 };
 RL_OP(ConjPhysicalComplex)
@@ -116,6 +118,7 @@ void check_parts(const Var& a, const Var& b) {
 
 struct Complex : Linear {
   static constexpr auto signature = "complex(Tensor real, Tensor imag)";
+  static constexpr Batching batching = Batching::Broadcast;
   static constexpr auto doc = "complex(a, b): the complex tensor a + b * 1j.";
   static constexpr bool method = false;
   static Var forward(const Var& real, const Var& imag) {
@@ -134,6 +137,7 @@ RL_OP(Complex)
 
 struct Polar : General {
   static constexpr auto signature = "polar(Tensor abs, Tensor angle)";
+  static constexpr Batching batching = Batching::Broadcast;
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "polar(r, phi): the complex tensor r * exp(1j * phi).";
   static constexpr auto saves = "angle|abs angle";
@@ -170,6 +174,7 @@ RL_POINTWISE(AngleReal)
 
 struct AngleComplex : General {
   static constexpr auto signature = "_angle(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "AngleBackward0";
   static constexpr auto doc = "_angle(x): the argument of complex numbers, in (-pi, pi].";
   static constexpr auto saves = "input";
@@ -211,6 +216,7 @@ RL_POINTWISE(SgnKernel)
 
 struct SgnComplex : General {
   static constexpr auto signature = "_sgn(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "SgnBackward0";
   static constexpr auto doc = "_sgn(x): x / |x| for complex numbers, 0 at 0.";
   static constexpr auto saves = "input out";

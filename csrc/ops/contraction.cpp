@@ -164,6 +164,15 @@ void batched_vjp(Back& back, int at, const In& a, const In& b, double alpha) {
 
 namespace {
 
+// Matrix products of all samples: what is not batched broadcasts.
+Var batched_product(const HiddenDims& hidden, const Var& a, const Var& b) {
+  int rank = std::max(a.dim(), b.dim());
+  auto operand = [&](const Var& v) {
+    return batch_of(v.get()) ? hidden.front(v, rank - v.dim()) : v;
+  };
+  return ops::matmul(operand(a), operand(b));
+}
+
 struct Mm : Bilinear {
   static constexpr auto signature = "mm(Tensor input, Tensor mat2)";
   static constexpr Autocast autocast = Autocast::Lower;
@@ -177,6 +186,9 @@ struct Mm : Bilinear {
           mat2.sizes());
     check_matrices(input, mat2);
     return product({input.get()}, {mat2.get()});
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& mat2) {
+    return batched_product(hidden, input, mat2);
   }
   static void vjp(Back& b, const In& input, const In& mat2) { matrix_vjp(b, 0, input, mat2, 1); }
 };
@@ -193,6 +205,9 @@ struct Bmm : Bilinear {
     Var out = empty({input.size(0), input.size(1), mat2.size(2)}, input.dtype());
     multiply_batched({input.get()}, {mat2.get()}, {input.size(0)}, out.get());
     return out;
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& mat2) {
+    return batched_product(hidden, input, mat2);
   }
   static void vjp(Back& b, const In& input, const In& mat2) { batched_vjp(b, 0, input, mat2, 1); }
 };
@@ -226,6 +241,9 @@ struct BroadcastBmm : Bilinear {
     multiply_batched({input.get()}, {mat2.get()}, batch, out.get());
     return out;
   }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& mat2) {
+    return batched_product(hidden, input, mat2);
+  }
   static void vjp(Back& b, const In& input, const In& mat2) { batched_vjp(b, 0, input, mat2, 1); }
 };
 RL_OP(BroadcastBmm)
@@ -250,6 +268,11 @@ struct Mv : Bilinear {
     cpu::MatrixRef column{vec->data(), vec->strides[0], 1};
     cpu::gemm(out->dtype, m, 1, k, 1, Factor{input.get()}.ref(), column, 0, out->data(), 1);
     return out;
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& vec) {
+    Var columns = ops::unsqueeze(hidden.front(vec), -1);
+    Var product = ops::matmul(hidden.front_if(input), columns);
+    return ops::select(product, -1, 0);
   }
   static void vjp(Back& b, const In& input, const In& vec) {
     if (b.wants(0)) b[0] = ops::unsqueeze(b.g(), 1) * conjugated(*vec);
@@ -280,6 +303,9 @@ struct Dot : Bilinear {
   static constexpr auto saves = "tensor|input";
   static Var forward(const Var& input, const Var& tensor) {
     return dot_product(input, tensor, "dot");
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& tensor) {
+    return ops::sum(hidden.front(input) * hidden.front(tensor), {-1}, false);
   }
   static void vjp(Back& b, const In& input, const In& tensor) {
     if (b.wants(0)) b[0] = b.g() * conjugated(*tensor);
@@ -313,6 +339,9 @@ struct UnsafeView : Linear {
     check(input->contiguous && element_count(size) == input.numel(), "shape '", size,
           "' is invalid for input of size ", input.numel());
     return alias(input.get(), Ints(size), contiguous_strides(size), input->offset);
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Ints& size) {
+    return ops::reshape(hidden.front(input), hidden.prefixed(size));
   }
   static void vjp(Back& b, const In& input, const Ints&) {
     b[0] = ops::reshape(b.g(), input.sizes());

@@ -1,4 +1,5 @@
 // Copies, casts and constants.
+#include "autograd/batch.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/fill.h"
 #include "ops/broadcast.h"
@@ -24,6 +25,7 @@ void fill_bits(Tensor* into, const void* value) {
 
 struct Clone : Linear {
   static constexpr auto signature = "clone(Tensor input, *, object? memory_format=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "clone(x): a copy with memory of its own; gradients flow through.";
   static constexpr bool out = false;
   static Var forward(const Var& input, PyObject* memory_format) {
@@ -46,6 +48,7 @@ RL_OP(Clone)
 
 struct ToCopy : Linear {
   static constexpr auto signature = "_to_copy(Tensor input, dtype dtype)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ToCopyBackward0";
   static constexpr auto doc = "_to_copy(x, dtype): a copy with another element type.";
   static constexpr bool out = false;
@@ -71,6 +74,7 @@ RL_OP(Contiguous)
 // The copy behind contiguous(), whose result is row-major whatever the input's strides.
 struct CloneRows : Linear {
   static constexpr auto signature = "_contiguous_copy(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "CloneBackward0";
   static constexpr auto doc = "_contiguous_copy(x): a row-major copy.";
   static constexpr bool out = false;
@@ -153,6 +157,7 @@ RL_OP(Zero)
 // What a tensor holds after copy_: the source, cast and expanded.
 struct Copied : Linear {
   static constexpr auto signature = "_copied(Tensor input, Tensor src)";
+  static constexpr Batching batching = Batching::Broadcast;
   static constexpr auto grad_name = "CopyBackwards";
   static constexpr auto doc = "_copied(x, src): src with the sizes and the element type of x.";
   static constexpr bool out = false;
@@ -297,6 +302,8 @@ void copy_(const Var& into, const Var& src) {
 }
 
 void copy_data(Tensor* into, const Tensor* src) {
+  if (batch_of(into) || batch_of(src)) [[unlikely]]
+    return copy_batched(into, src);
   if (into->numel == 0) return;
   int64_t to_size = itemsize(into->dtype), from_size = itemsize(src->dtype);
   if (into->contiguous && src->contiguous && into->sizes == src->sizes) {
@@ -332,6 +339,8 @@ void copy_data(Tensor* into, const Tensor* src) {
 }
 
 void fill_data(Tensor* into, double value) {
+  if (batch_of(into)) [[unlikely]]
+    return fill_data(all_samples(into).get(), value);
   alignas(16) char bits[16];
   cpu::convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
   fill_bits(into, bits);

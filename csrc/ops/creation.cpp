@@ -76,6 +76,7 @@ RL_CONSTANT(Ones, "ones", 1)
 struct EmptyLike : Creation_ {
   static constexpr auto signature =
       "empty_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "empty_like(x): uninitialised, with the shape and type of x.";
   static Var forward(const Var& input, std::optional<DType> dtype, PyObject*, std::optional<Device>,
                      bool requires_grad, PyObject*, PyObject*) {

@@ -286,6 +286,35 @@ Var soft_cross_entropy(const Var& input, Var target, const Var& weight, Reduce r
   return run_pointwise(by_number, quotient, nullptr);
 }
 
+// The same made of public ops, for batched tensors: the kernels read classes as plain numbers.
+Var plain_nll(const Var& scores, const Var& target, const Var& weight, Reduce how,
+              int64_t ignore_index, double smoothing) {
+  int dim = scores.dim() == 1 ? 0 : 1;
+  Var counts = target != Var(double(ignore_index));
+  Var safe = ops::masked_fill(target, target == Var(double(ignore_index)),
+                              ops::zeros({}, target.dtype()));
+  Var classes = ops::unsqueeze(safe, dim);
+  Var picked = ops::gather(scores, dim, classes);
+  picked = ops::select(picked, dim, 0);
+  Var each_weight = ops::to(counts, scores.dtype());
+  if (weight) each_weight = each_weight * ops::index(weight, {safe});
+  Var each = ops::neg(picked * each_weight);
+  if (smoothing > 0) {
+    Ints along(scores.dim(), 1);
+    along[dim] = scores.size(dim);
+    Var all = weight ? scores * ops::reshape(weight, along) : scores;
+    Var smooth = ops::neg(ops::sum(all, {dim}, false)) * ops::to(counts, scores.dtype());
+    each = each * Var(1 - smoothing) + smooth * Var(smoothing / double(scores.size(dim)));
+  }
+  if (how == Reduce::None) return each;
+  Var total = ops::sum_all(each);
+  return how == Reduce::Sum ? total : total / ops::sum_all(each_weight);
+}
+
+bool any_batched(const Var& a, const Var& b, const Var& c) {
+  return batch_of(a.get()) || batch_of(b.get()) || batch_of(c.get());
+}
+
 struct CrossEntropy : Composite {
   static constexpr auto signature =
       "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
@@ -310,6 +339,9 @@ struct CrossEntropy : Composite {
               "\"log_softmax_lastdim_kernel_impl\" not implemented for '",
               info(input.dtype()).tensor_name, "'");
     check_target(input, target, weight);
+    if (any_batched(input, target, weight))
+      return plain_nll(ops::log_softmax(input, input.dim() == 1 ? 0 : 1), target, weight, how,
+                       ignore_index, smoothing);
     if (input.dim() > 2) return run<true>(input, target, weight, how, ignore_index, smoothing);
     return run<false>(input, target, weight, how, ignore_index, smoothing);
   }
@@ -340,6 +372,8 @@ struct NllLoss : Composite {
     if (!is_floating(input.dtype()))
       fail_as(PyExc_NotImplementedError, "\"nll_loss_out_frame\" not implemented for '",
               info(input.dtype()).tensor_name, "'");
+    if (any_batched(input, target, weight))
+      return plain_nll(input, target, weight, how, ignore_index, 0);
     if (input.dim() > 2)
       return call<NllLossOf<true>>(input, target, weight, int64_t(how), ignore_index)[0];
     return call<NllLossOf<false>>(input, target, weight, int64_t(how), ignore_index)[0];

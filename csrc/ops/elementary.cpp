@@ -338,6 +338,7 @@ RL_POINTWISE(HeavisideKernel)
 
 struct Heaviside : General {
   static constexpr auto signature = "heaviside(Tensor input, Tensor values)";
+  static constexpr Batching batching = Batching::Broadcast;
   static constexpr auto grad_name = "NotImplemented";
   static constexpr auto doc = "heaviside(x, values): 0 below 0, values at 0, 1 above.";
   static constexpr bool inplace = true;

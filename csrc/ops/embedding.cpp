@@ -53,6 +53,16 @@ Var rows_by_id(const Var& table, const Var& ids) {
   return out;
 }
 
+// Ids of all samples in a table that has a part for each of them.
+Var ids_in_parts(const HiddenDims& hidden, const Var& ids, int64_t rows) {
+  Var id = dense_ids(hidden.front(ids)), all = empty(id.sizes(), DType::I64);
+  check_ids(id, rows);
+  int64_t samples = hidden.samples(), each = samples ? id.numel() / samples : 0;
+  for (int64_t n = 0; n < id.numel(); n++)
+    all->data<int64_t>()[n] = id->data<int64_t>()[n] + n / each * rows;
+  return all;
+}
+
 // The gradient of the table: a sum over the places of each id, the padding's left out.
 struct EmbeddingBackward : Linear {
   static constexpr auto signature =
@@ -84,6 +94,14 @@ struct EmbeddingBackward : Linear {
     }
     return table;
   }
+  static Var batched(const HiddenDims& hidden, const Var& g, const Var& ids, int64_t rows,
+                     int64_t padding, bool by_freq) {
+    Var src = hidden.front(g), id = ids_in_parts(hidden, ids, rows);
+    Var tables = forward(src, id, hidden.samples() * rows, -1, by_freq);
+    tables = ops::reshape(tables, hidden.prefixed({rows, g.size(-1)}));
+    if (padding >= 0 && padding < rows) ops::fill_data(ops::select(tables, -2, padding).get(), 0);
+    return tables;
+  }
   static void vjp(Back& b, const In&, const In& ids, int64_t rows, int64_t padding, bool by_freq);
 };
 RL_OP(EmbeddingBackward)
@@ -108,6 +126,15 @@ struct EmbeddingOf : Linear {
     Var ids = dense_ids(indices);
     check_ids(ids, weight.size(0));
     return rows_by_id(weight, ids);
+  }
+  // The samples' tables become one, and each looks up its part.
+  static Var batched(const HiddenDims& hidden, const Var& weight, const Var& indices,
+                     int64_t padding, bool by_freq, bool sparse) {
+    if (!batch_of(weight.get()))
+      return forward(weight, hidden.front(indices), padding, by_freq, sparse);
+    int64_t rows = weight.size(0);
+    Var tables = ops::reshape(hidden.front(weight), {hidden.samples() * rows, weight.size(1)});
+    return forward(tables, ids_in_parts(hidden, indices, rows), padding, by_freq, sparse);
   }
   static void vjp(Back& b, const In& weight, const In& indices, int64_t padding, bool by_freq,
                   bool) {

@@ -100,6 +100,7 @@ struct ExtremeOverDims : General {
 struct Amax : ExtremeOverDims<Amax> {
   static constexpr auto word = "amax";
   static constexpr auto signature = "amax(Tensor input, int[]? dim=(), bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "amax(x, dim, keepdim): the maxima over these dimensions. Ties share the gradient.";
   static constexpr Fold kernel = cpu::amax;
@@ -109,6 +110,7 @@ RL_OP(Amax)
 struct Amin : ExtremeOverDims<Amin> {
   static constexpr auto word = "amin";
   static constexpr auto signature = "amin(Tensor input, int[]? dim=(), bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "amin(x, dim, keepdim): the minima over these dimensions. Ties share the gradient.";
   static constexpr Fold kernel = cpu::amin;
@@ -118,6 +120,7 @@ RL_OP(Amin)
 struct Aminmax : General {
   static constexpr auto signature =
       "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (min, max)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "aminmax(x, dim=None): the minimum and the maximum.";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out out1";
@@ -233,6 +236,7 @@ struct MaxDim : Picked<MaxDim> {
   static constexpr auto word = "max";
   static constexpr auto signature =
       "max(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "max(x, dim): the maxima along a dimension, with positions.";
   static constexpr auto kernel = cpu::max_with_index;
 };
@@ -242,6 +246,7 @@ struct MinDim : Picked<MinDim> {
   static constexpr auto word = "min";
   static constexpr auto signature =
       "min(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "min(x, dim): the minima along a dimension, with positions.";
   static constexpr auto kernel = cpu::min_with_index;
 };
@@ -251,6 +256,7 @@ struct Mode : Picked<Mode> {
   static constexpr auto word = "mode";
   static constexpr auto signature =
       "mode(Tensor input, int dim=-1, bool keepdim=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "mode(x, dim): the most frequent values along a dimension (the least of several) and where "
       "they are.";
@@ -288,6 +294,7 @@ struct MedianDim : Picked<MedianDim> {
   static constexpr auto word = "median";
   static constexpr auto signature =
       "median(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "MedianBackward1";
   static constexpr auto doc = "median(x, dim): the lower medians of a dimension, with positions.";
   static constexpr auto kernel = cpu::median;
@@ -301,6 +308,7 @@ RL_OP(MedianDim)
 struct KthValue : General {
   static constexpr auto signature =
       "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "kthvalue(x, k, dim): the k-th smallest values along a dimension (k from 1) and where they "
       "are.";
@@ -355,6 +363,7 @@ struct Position : NonDifferentiable {
 struct ArgMax : Position<ArgMax> {
   static constexpr auto word = "argmax";
   static constexpr auto signature = "argmax(Tensor input, int? dim=None, bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "argmax(x, dim=None): where the maximum first occurs: flat, or along a dimension.";
   static constexpr Locate kernel = cpu::argmax;
@@ -364,6 +373,7 @@ RL_OP(ArgMax)
 struct ArgMin : Position<ArgMin> {
   static constexpr auto word = "argmin";
   static constexpr auto signature = "argmin(Tensor input, int? dim=None, bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "argmin(x, dim=None): where the minimum first occurs: flat, or along a dimension.";
   static constexpr Locate kernel = cpu::argmin;

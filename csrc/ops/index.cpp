@@ -182,6 +182,38 @@ Vars read_all(const InList& list) {
   return vars;
 }
 
+// Indices into a tensor with its hidden dimensions in front: each sample meets its own part.
+struct BehindHidden {
+  Vars indices;
+  Ints order;  // of the result's dimensions; empty: as they come
+
+  BehindHidden(const HiddenDims& hidden, const Var& input, const Vars& given) {
+    int count = hidden.count(), rank = 0, first = -1, last = -1, used = 0;
+    for (int i = 0; i < int(given.size()); i++) {
+      if (!given[size_t(i)]) continue;
+      rank = std::max(rank, given[size_t(i)].dim());
+      if (first < 0) first = i;
+      last = i;
+      used++;
+    }
+    for (int i = 0; i < count; i++) {
+      Ints sizes(count + rank, 1);
+      sizes[i] = hidden.sizes[i];
+      Var at = empty(sizes, DType::I64);
+      for (int64_t n = 0; n < hidden.sizes[i]; n++) at->data<int64_t>()[n] = n;
+      indices.push_back(at);
+    }
+    for (const Var& v : given) indices.push_back(v ? hidden.front(v, rank - v.dim()) : v);
+    indices.resize(size_t(count + input.dim()));
+    // Dimensions before adjacent indices stay in front of them.
+    if (first <= 0 || last - first + 1 != used) return;
+    for (int i = 0; i < count; i++) order.push_back(i);
+    for (int i = 0; i < first; i++) order.push_back(count + rank + i);
+    for (int i = 0; i < rank; i++) order.push_back(count + i);
+    for (int i = first; i < input.dim() - used; i++) order.push_back(count + rank + i);
+  }
+};
+
 struct Index : Linear {
   static constexpr auto signature = "_index(Tensor input, Tensor[] indices)";
   static constexpr auto grad_name = "IndexBackward0";
@@ -210,6 +242,11 @@ struct Index : Linear {
     cpu::gather(item, input->data(), walk.x.data(), flat->data<int64_t>(), walk.index.data(),
                 y->data(), to.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
     return y;
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Vars& indices) {
+    BehindHidden behind(hidden, input, indices);
+    Var y = forward(hidden.front(input), behind.indices);
+    return behind.order.empty() ? y : ops::permute(y, behind.order);
   }
   static void vjp(Back& b, const In& input, const InList& indices) {
     Var zeros = ops::zeros(input.sizes(), b.g().dtype());
@@ -271,6 +308,19 @@ struct IndexPut : Linear {
     ops::copy_data(result.get(), input.get());
     ops::index_put_into(result.get(), indices, values.get(), accumulate);
     return result;
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Vars& indices,
+                     const Var& values, bool accumulate) {
+    BehindHidden behind(hidden, input, indices);
+    Var x = ops::contiguous(hidden.front(input));
+    int rank = resolve(x.get(), behind.indices).sizes.size() - hidden.count();
+    Var v = hidden.front(values, std::max(0, rank - values.dim()));
+    if (!behind.order.empty()) {
+      Ints back(behind.order.size());
+      for (int i = 0; i < back.size(); i++) back[int(behind.order[i])] = i;
+      v = ops::permute(v, back);
+    }
+    return forward(x, behind.indices, v, accumulate);
   }
   static void vjp(Back& b, const In&, const InList& indices, const In&, bool accumulate) {
     Vars at = read_all(indices);

@@ -39,6 +39,7 @@ void lay_out(Tensor* into, const Vars& parts, int d) {
 
 struct Cat : Linear {
   static constexpr auto signature = "cat(Tensor[] tensors, int dim=0)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc = "cat(tensors, dim): the tensors behind one another along dim.";
   static constexpr bool method = false;
@@ -98,6 +99,8 @@ RL_CAT(Concatenate, "concatenate")
 
 struct Stack : Linear {
   static constexpr auto signature = "stack(Tensor[] tensors, int dim=0)";
+  static constexpr Batching batching = Batching::Shift;
+  static constexpr int added_dims = 1;
   static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc = "stack(tensors, dim): equal shapes side by side along a new dim.";
   static constexpr bool method = false;

@@ -198,6 +198,19 @@ struct ElementLoss : General {
     return reduced(each, Reduce(reduction));
   }
 
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& target,
+                     const Var& third, const Var& weight, double parameter, int64_t reduction) {
+    int rank = all_sizes(input, target, third, weight).size();
+    auto front = [&](const Var& v) { return v ? hidden.front(v, rank - v.dim()) : v; };
+    Var each = forward(front(input), front(target), front(third), front(weight), parameter,
+                       int64_t(Reduce::None));
+    if (Reduce(reduction) == Reduce::None) return each;
+    each = ops::reshape(each, hidden.prefixed({-1}));
+    Ints last{each.dim() - 1};
+    return Reduce(reduction) == Reduce::Sum ? ops::sum(each, last, false)
+                                            : ops::mean(each, last, false);
+  }
+
   static void vjp(Back& b, const In& input, const In& target, const In& third, const In& weight,
                   double parameter, int64_t reduction) {
     const Pointwise& op = pointwise_info<Term>();

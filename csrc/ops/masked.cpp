@@ -163,6 +163,7 @@ Var with_region(const Var& input, const Var& src, const Choose& choose) {
 
 struct SelectScatter : Linear {
   static constexpr auto signature = "select_scatter(Tensor input, Tensor src, int dim, int index)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "select_scatter(x, src, dim, index): x with x.select(...) = src.";
   static constexpr auto family = "indexing";
   static Var forward(const Var& input, const Var& src, int64_t dim, int64_t index) {
@@ -180,6 +181,7 @@ struct SliceScatter : Linear {
   static constexpr auto signature =
       "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, "
       "int step=1)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "slice_scatter(x, src, dim, start, end, step): x with x[start:end:step] = src.";
   static constexpr auto family = "indexing";
@@ -206,6 +208,7 @@ RL_OP(SliceScatter)
 struct DiagonalScatter : Linear {
   static constexpr auto signature =
       "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "diagonal_scatter(x, src, offset, dim1, dim2): x with a diagonal replaced by src.";
   static constexpr auto family = "indexing";

@@ -21,6 +21,7 @@ Var triangle(const Var& input, int64_t diagonal, bool upper, const char* op) {
 
 struct Tril : Linear {
   static constexpr auto signature = "tril(Tensor input, int diagonal=0)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "tril(x, diagonal): zeros above the diagonal of each matrix.";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t diagonal) {
@@ -32,6 +33,7 @@ RL_OP(Tril)
 
 struct Triu : Linear {
   static constexpr auto signature = "triu(Tensor input, int diagonal=0)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "triu(x, diagonal): zeros below the diagonal of each matrix.";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t diagonal) {
@@ -100,6 +102,8 @@ RL_TRIANGLE_INDICES(TriuIndices, "triu_indices", true, "upper")
 struct DiagEmbed : Linear {
   static constexpr auto signature =
       "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1)";
+  static constexpr Batching batching = Batching::Shift;
+  static constexpr int added_dims = 1;
   static constexpr auto doc =
       "diag_embed(x, offset, dim1, dim2): matrices of zeros with the last dimension on a diagonal.";
   static constexpr bool out = false;
@@ -132,6 +136,7 @@ RL_OP(DiagEmbed)
 struct DiagonalCopy : Linear {
   static constexpr auto signature =
       "diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "DiagonalBackward0_copy";
   static constexpr auto doc = "diagonal_copy(x, offset, dim1, dim2): a copy of a diagonal.";
   static constexpr bool method = false;

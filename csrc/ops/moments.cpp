@@ -72,6 +72,7 @@ RL_OP(ProdAll)
 struct Prod : General {
   static constexpr auto signature =
       "prod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto grad_name = "ProdBackward1";
   static constexpr auto doc = "prod(x, dim, keepdim): the products along a dimension.";
@@ -240,6 +241,7 @@ RL_SPREAD(DeviationMean, SpreadAndMean, "std_mean", true, "input out", false,
 struct NanSum : General {
   static constexpr auto signature =
       "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "nansum(x, dim): the sum, a NaN counting as 0.";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input";
@@ -283,6 +285,7 @@ RL_OP(NanMean)
 
 struct LogSumExp : General {
   static constexpr auto signature = "logsumexp(Tensor input, int[] dim, bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "logsumexp(x, dim): log(sum(exp(x), dim)), without overflow.";
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
@@ -339,6 +342,7 @@ Var truth(const Var& input, const Dims& dim, bool keepdim, Truth kernel, const c
 
 struct Any : NonDifferentiable {
   static constexpr auto signature = "any(Tensor input, int[]? dim=None, bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "any(x, dim): whether one of the elements is nonzero.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
@@ -349,6 +353,7 @@ RL_OP(Any)
 
 struct All : NonDifferentiable {
   static constexpr auto signature = "all(Tensor input, int[]? dim=None, bool keepdim=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "all(x, dim): whether all elements are nonzero.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
@@ -359,6 +364,7 @@ RL_OP(All)
 
 struct CountNonzero : NonDifferentiable {
   static constexpr auto signature = "count_nonzero(Tensor input, int[]? dim=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "count_nonzero(x, dim): how many elements are nonzero.";
   static constexpr auto family = "reduction";
   static constexpr bool out = false;

@@ -96,6 +96,18 @@ struct NativeLayerNorm : General {
     return {ops::to(y, d), mean, rstd};
   }
 
+  // Weights of their own are applied afterwards.
+  static std::array<Var, 3> batched(const HiddenDims& hidden, const Var& input, const Ints& shape,
+                                    const Var& weight, const Var& bias, double eps) {
+    bool apart = batch_of(weight.get()) || batch_of(bias.get());
+    auto result =
+        forward(hidden.front(input), shape, apart ? Var() : weight, apart ? Var() : bias, eps);
+    int ones = input.dim() - shape.size();
+    if (apart && weight) result[0] = result[0] * hidden.front(weight, ones);
+    if (apart && bias) result[0] = result[0] + hidden.front(bias, ones);
+    return result;
+  }
+
   static DType parameter_type(DType d, const Var& weight, const Var& bias) {
     if (!weight && !bias) return d;
     DType p = weight ? weight.dtype() : bias.dtype();

@@ -82,6 +82,7 @@ struct VectorNorm : General {
   static constexpr auto signature =
       "vector_norm(Tensor input, float ord=2, int[]? dim=None, bool keepdim=False, *, "
       "dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "LinalgVectorNormBackward0";
   static constexpr auto doc =
       "vector_norm(x, ord, dim): sum(abs(x)**ord, dim)**(1/ord); the largest magnitude for inf, "

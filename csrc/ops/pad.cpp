@@ -18,6 +18,7 @@ void check_pad(const Var& input, const Ints& pad) {
 
 struct ConstantPad : Linear {
   static constexpr auto signature = "constant_pad_nd(Tensor input, int[] pad, Number value=0)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ConstantPadNdBackward0";
   static constexpr auto doc =
       "constant_pad_nd(x, pad, value): framed by a value; negative widths cut off.";

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
@@ -365,6 +366,27 @@ void resize_output(Tensor* out, const Ints& sizes) {
 
 namespace {
 
+// The op on all samples at once. Types are settled as for one sample: there, a tensor may have no
+// dimensions and so no say in them.
+Var run_batched(const Pointwise& op, const Var* in, const double* params,
+                const HiddenDims& hidden) {
+  Promotion promotion;
+  int rank = 0;
+  for (int i = 0; i < op.inputs; i++) {
+    promotion.add(in[i].get());
+    rank = std::max(rank, in[i].dim());
+  }
+  DType common = promotion.result();
+  Plain plain;
+  Var physical[3];
+  for (int i = 0; i < op.inputs; i++) {
+    bool weak = in[i].dim() == 0 && in[i].dtype() != common;
+    physical[i] = in[i]->wrapped_number ? in[i] : hidden.front(in[i], rank - in[i].dim());
+    if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
+  }
+  return hidden.hide(run_pointwise(op, physical, params));
+}
+
 Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
               bool inplace) {
   const Tensor* operands[3] = {};
@@ -384,8 +406,11 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
   if (any && !into && saved_hooks.stack) [[unlikely]]
     early = Var::steal(reinterpret_cast<Tensor*>(make_node(op, in, params)));
   Var out;
+  HiddenDims hidden;
+  if (batched_tensors) [[unlikely]]
+    for (int i = 0; i < op.inputs; i++) hidden.add(in[i]);
   Flat flat;
-  const Tensor* main = into ? nullptr : main_operand(operands, op.inputs);
+  const Tensor* main = into || hidden ? nullptr : main_operand(operands, op.inputs);
   if (main && !(op.result == Result::Float && is_integral(main->dtype)) &&
       flat.take(operands, op.inputs, main)) {
     cpu::Kernel kernel = op.forward[int(main->dtype)];
@@ -396,6 +421,8 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
                       {out.get(), operands[0], operands[1], operands[2]});
     cpu::pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
                         flat.singles, itemsize(main->dtype), out->numel, op.cost);
+  } else if (hidden) {
+    out = run_batched(op, in, params, hidden);
   } else {
     Promotion promotion;
     for (int i = 0; i < op.inputs; i++) promotion.add(operands[i]);
@@ -427,6 +454,30 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
   return out;
 }
 
+bool is_batched_write(const Pointwise& op, const Var* in, const Tensor* into) {
+  bool any = batch_of(into);
+  for (int i = 0; i < op.inputs; i++) any = any || batch_of(in[i].get());
+  return any;
+}
+
+// In place on batched tensors: the result of the plain form, copied.
+Var write_batched(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace) {
+  check(inplace, op.name, "(): out= is not supported under vmap");
+  check_inplace(into, op.name);
+  Var before[3];
+  for (int i = 0; i < op.inputs; i++)
+    before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
+  Var result = run_pointwise(op, before, params);
+  if (!(into->sizes == result.sizes()))
+    fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", result.sizes());
+  check_batched_write(into, result.get());
+  prepare_write(into, op.name);
+  ops::copy_data(into, result.get());
+  take_over(into, result);
+  return Var(into);
+}
+
 // In place, what was there is kept aside for the tangents, which are those of the plain form.
 Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
              Levels levels) {
@@ -455,6 +506,8 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
     event.op(op.name);
     for (int i = 0; i < op.inputs; i++) event.shape(in[i]);
   }
+  if (into && batched_tensors) [[unlikely]]
+    if (is_batched_write(op, in, into)) return write_batched(op, in, params, into, inplace);
   if (dual_levels) [[unlikely]] {
     Levels levels = levels_of(into);
     for (int i = 0; i < op.inputs; i++) levels |= levels_of(in[i].get());

@@ -119,6 +119,7 @@ void zero_gradients(Back& b, const In& first, const In* second) {
 
 struct Bernoulli : General {
   static constexpr auto signature = "bernoulli(Tensor input, *, Generator? generator=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "bernoulli(p): 1 with the probability in p, else 0.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, Generator* generator) {
@@ -134,6 +135,7 @@ RL_OP(Bernoulli)
 struct BernoulliNumber : General {
   static constexpr auto signature =
       "bernoulli(Tensor input, float p, *, Generator? generator=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, double p, Generator* generator) {

@@ -120,6 +120,10 @@ struct SumAll : Linear {
   static Var forward(const Var& input, std::optional<DType> dtype) {
     return reduce_sum(input, std::nullopt, false, sum_type(input.dtype(), dtype), 1, "sum");
   }
+  static Var batched(const HiddenDims& hidden, const Var& input, std::optional<DType> dtype) {
+    return reduce_sum(hidden.flat(input), Ints{-1}, false, sum_type(input.dtype(), dtype), 1,
+                      "sum");
+  }
   static void vjp(Back& b, const In& input, std::optional<DType>) {
     b[0] = ops::expand(b.g(), input.sizes());
   }
@@ -129,6 +133,7 @@ RL_OP(SumAll)
 struct Sum : Linear {
   static constexpr auto signature =
       "sum(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "SumBackward1";
   static constexpr auto doc = "sum(x, dim, keepdim): the sums over these dimensions.";
   static constexpr auto family = "reduction";
@@ -160,6 +165,10 @@ struct MeanAll : Linear {
     return reduce_sum(input, std::nullopt, false, mean_type(input.dtype(), dtype),
                       1.0 / double(input.numel()), "mean");
   }
+  static Var batched(const HiddenDims& hidden, const Var& input, std::optional<DType> dtype) {
+    return reduce_sum(hidden.flat(input), Ints{-1}, false, mean_type(input.dtype(), dtype),
+                      1.0 / double(input.numel()), "mean");
+  }
   static void vjp(Back& b, const In& input, std::optional<DType>) {
     Var each = b.g() * Var(1.0 / double(element_count(input.sizes())));
     b[0] = ops::expand(each, input.sizes());
@@ -170,6 +179,7 @@ RL_OP(MeanAll)
 struct Mean : Linear {
   static constexpr auto signature =
       "mean(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "MeanBackward1";
   static constexpr auto doc = "mean(x, dim, keepdim): the means over these dimensions.";
   static constexpr auto family = "reduction";

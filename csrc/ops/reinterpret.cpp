@@ -65,6 +65,7 @@ RL_OP(AsStrided)
 
 struct ViewAsReal : View {
   static constexpr auto signature = "view_as_real(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "view_as_real(x): real and imaginary parts as a last dimension of 2.";
   static constexpr bool method = false;
   static Var forward(const Var& input) {
@@ -83,6 +84,7 @@ RL_OP(ViewAsReal)
 
 struct ViewAsComplex : View {
   static constexpr auto signature = "view_as_complex(Tensor input)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "view_as_complex(x): the last dimension of 2 read as complex numbers.";

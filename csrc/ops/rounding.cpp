@@ -29,6 +29,7 @@ RL_ROUNDING(Trunc, trunc, "fix", "x without its fraction.")
 
 struct RoundDecimals : General {
   static constexpr auto signature = "round(Tensor input, *, int decimals)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "RoundBackward1";
   static constexpr auto doc =
       "round(x, decimals=n): rounded to n digits after the point. Its derivative is 0.";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/autocast.h"
+#include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "ops/functions.h"
 #include "ops/registry.h"
@@ -19,6 +20,7 @@ struct OpDefaults {
   static constexpr bool out = true;
   static constexpr bool is_view = false;
   static constexpr Autocast autocast = Autocast::None;
+  static constexpr Batching batching = Batching::Loop;
 };
 struct Composite : OpDefaults {  // a function of other ops: no rule
   static constexpr Form form = Form::Composite;

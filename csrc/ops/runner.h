@@ -9,6 +9,7 @@
 #include "autograd/profile.h"
 #include "ops/formula.h"
 #include "ops/rule.h"
+#include "ops/shift.h"
 #include "python/arguments.h"
 
 namespace rl {
@@ -182,7 +183,7 @@ struct Runner<Op, R (*)(A...)> {
     } else if constexpr (Op::form == Form::NonDifferentiable) {
       bool requires_grad = (false || ... || any_requires(args));
       Plain plain;
-      R result = Op::forward(args...);
+      R result = compute(args...);
       if constexpr (requires { result_data(result); })
         if (requires_grad) mark_cut(result_data(result), result_count(result), 0, name(), false);
       return result;
@@ -198,7 +199,7 @@ struct Runner<Op, R (*)(A...)> {
         }
       R result = [&] {
         Plain plain;
-        return Op::forward(args...);
+        return compute(args...);
       }();
       if constexpr (Op::is_view) {
         Creation creation = modes.inference            ? Creation::Inference
@@ -228,6 +229,77 @@ struct Runner<Op, R (*)(A...)> {
     }
   }
   static const char* name() { return signature().name().c_str(); }
+
+  // forward, over all samples at once where an argument is batched.
+  static R compute(const std::decay_t<A>&... args) {
+    // A view is made of strides: its samples keep their hidden ones.
+    constexpr bool by_strides = Op::is_view && Op::batching == Batching::Loop;
+    if constexpr (!by_strides && !requires { Op::sees_batches; }) {
+      if (batched_tensors) [[unlikely]] {
+        HiddenDims hidden;
+        (hidden.add(args), ...);
+        if (hidden) return compute_batched(hidden, args...);
+      }
+    }
+    return Op::forward(args...);
+  }
+
+  [[gnu::noinline]] static R compute_batched(const HiddenDims& hidden,
+                                             const std::decay_t<A>&... args) {
+    if constexpr (!requires(R& r) { result_data(r); }) {
+      refuse_batched(name());
+    } else if constexpr (requires { &Op::batched; }) {
+      return hide(hidden, Op::batched(hidden, args...));
+    } else {
+      if constexpr (Op::batching == Batching::Shift) {
+        Shift shift(hidden, signature(), std::string_view(Op::family) == "reduction", added_dims());
+        size_t at = 0;
+        auto next = [&](const auto& argument) { return shift(at++, argument); };
+        Args moved{next(args)...};
+        if (shift.possible()) return hide(hidden, std::apply(Op::forward, moved));
+      }
+      if constexpr (Op::batching == Batching::Broadcast) {
+        int rank = 0;
+        ((rank = std::max(rank, rank_of(args))), ...);
+        Args level{each_tensor(
+            args, [&](const Var& v) { return v ? hidden.front(v, rank - v.dim()) : v; })...};
+        return hide(hidden, std::apply(Op::forward, level));
+      }
+      return hide(hidden, each_sample(hidden, args...));
+    }
+  }
+  static int rank_of(const Var& v) { return v ? v.dim() : 0; }
+  template <class T>
+  static int rank_of(const T&) {
+    return 0;
+  }
+  static constexpr int added_dims() {
+    if constexpr (requires { Op::added_dims; }) return Op::added_dims;
+    else return 0;
+  }
+  static R hide(const HiddenDims& hidden, R physical) {
+    for (size_t k = 0; k < result_count(physical); k++)
+      result_data(physical)[k] = hidden.hide(result_data(physical)[k]);
+    return physical;
+  }
+  // Runs the op sample by sample; the results stand side by side.
+  static R each_sample(const HiddenDims& hidden, const std::decay_t<A>&... args) {
+    int64_t samples = hidden.samples();
+    std::vector<R> parts;
+    for (int64_t n = 0; n < std::max<int64_t>(samples, 1); n++)
+      parts.push_back(Op::forward(hidden.sample(args, n)...));
+    R joined = parts[0];
+    for (size_t k = 0; k < result_count(joined); k++) {
+      Vars results;
+      for (R& part : parts) {
+        check(result_count(part) == result_count(joined), "vmap: ", name(),
+              " gives samples different numbers of results");
+        results.push_back(result_data(part)[k]);
+      }
+      result_data(joined)[k] = hidden.join(name(), results);
+    }
+    return joined;
+  }
 
   // Gives the results their tangents, of the lowest level first: each may read those below it.
   static void push(R& result, const std::decay_t<A>&... args) {

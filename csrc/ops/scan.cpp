@@ -42,6 +42,7 @@ Var trailing(const Var& x, int64_t dim) { return ops::narrow(x, dim, 1, x.size(i
 struct Recurrence : General {
   static constexpr auto signature =
       "_linear_recurrence(Tensor links, Tensor b, int dim, bool reverse)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "_linear_recurrence(links, b, dim, reverse): y[k] = b[k] + links[k-1] * y[k-1] along dim.";
   static constexpr auto saves = "links out|links";
@@ -97,6 +98,7 @@ RL_OP(Recurrence)
 
 struct SuffixSum : Linear {
   static constexpr auto signature = "_suffix_sum(Tensor input, int dim)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "FlipBackward0";
   static constexpr auto doc = "_suffix_sum(x, dim): the sums of each element and all behind it.";
   static constexpr bool method = false;
@@ -115,6 +117,7 @@ struct SuffixSum : Linear {
 
 struct CumSum : Linear {
   static constexpr auto signature = "cumsum(Tensor input, int dim, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumsum(x, dim): the running sums along a dimension.";
   static constexpr auto family = "scan";
   static constexpr bool inplace = true;
@@ -134,6 +137,7 @@ RL_OP(SuffixSum)
 
 struct CumProd : General {
   static constexpr auto signature = "cumprod(Tensor input, int dim, *, dtype? dtype=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumprod(x, dim): the running products along a dimension.";
   static constexpr auto family = "scan";
   static constexpr auto saves = "input";
@@ -212,6 +216,7 @@ struct RunningExtreme : General {
 struct CumMax : RunningExtreme<CumMax> {
   static constexpr auto word = "cummax";
   static constexpr auto signature = "cummax(Tensor input, int dim) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cummax(x, dim): the running maxima and where they occurred last.";
   static constexpr ScanWithIndex kernel = cpu::cummax_with_index;
 };
@@ -220,6 +225,7 @@ RL_OP(CumMax)
 struct CumMin : RunningExtreme<CumMin> {
   static constexpr auto word = "cummin";
   static constexpr auto signature = "cummin(Tensor input, int dim) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cummin(x, dim): the running minima and where they occurred last.";
   static constexpr ScanWithIndex kernel = cpu::cummin_with_index;
 };
@@ -227,6 +233,7 @@ RL_OP(CumMin)
 
 struct LogCumSumExp : General {
   static constexpr auto signature = "logcumsumexp(Tensor input, int dim)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "logcumsumexp(x, dim): log(cumsum(exp(x), dim)), without overflow.";
   static constexpr auto family = "scan";
   static constexpr auto saves = "input out";

@@ -30,6 +30,7 @@ Var checked_index(const Var& index, int64_t size, int d) {
 struct Gather : Linear {
   static constexpr auto signature =
       "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "gather(x, dim, index): x with its position along dim read off index.";
   static constexpr auto family = "indexing";
@@ -129,6 +130,7 @@ Var picked(const Var& g, int64_t dim, const Var& index, const Ints& sizes) {
 
 struct ScatterSet : Linear {
   static constexpr auto signature = "scatter(Tensor input, int dim, Tensor index, Tensor src)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter(x, dim, index, src): x with src written to the positions along dim in index.";
   static constexpr auto family = "indexing";
@@ -153,6 +155,7 @@ RL_OP(ScatterSet)
 
 struct ScatterValue : Linear {
   static constexpr auto signature = "scatter(Tensor input, int dim, Tensor index, Number value)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ScatterBackward1";
   static constexpr auto doc = "scatter(x, dim, index, value): x with value at those positions.";
   static constexpr auto family = "indexing";
@@ -176,6 +179,7 @@ RL_OP(ScatterValue)
 
 struct ScatterAdd : Linear {
   static constexpr auto signature = "scatter_add(Tensor input, int dim, Tensor index, Tensor src)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter_add(x, dim, index, src): x with src added at the positions along dim in index.";
   static constexpr auto family = "indexing";
@@ -387,6 +391,7 @@ Var reduced(const Var& input, int64_t dim, const Var& index, const Var& src,
 struct ScatterSourceReduce : Composite {
   static constexpr auto signature =
       "scatter(Tensor input, int dim, Tensor index, Tensor src, *, str reduce)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "scatter(x, dim, index, src, reduce): 'add' or 'multiply' src there.";
   static constexpr auto family = "indexing";
   static constexpr bool inplace = true;
@@ -406,6 +411,7 @@ RL_OP(ScatterSourceReduce)
 struct ScatterValueReduce : Composite {
   static constexpr auto signature =
       "scatter(Tensor input, int dim, Tensor index, Number value, *, str reduce)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter(x, dim, index, value, reduce): 'add' or 'multiply' a number.";
   static constexpr auto family = "indexing";

@@ -8,6 +8,7 @@ namespace {
 
 struct Cross : Bilinear {
   static constexpr auto signature = "_cross(Tensor input, Tensor other, int dim)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "LinalgCrossBackward0";
   static constexpr auto doc = "_cross(a, b, dim): the vector product along a dimension of 3.";
   static constexpr auto saves = "other|input";

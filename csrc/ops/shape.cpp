@@ -10,6 +10,7 @@ namespace {
 
 struct Flip : Linear {
   static constexpr auto signature = "flip(Tensor input, size dims)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "flip(x, dims): a copy with these dimensions in reverse.";
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& dims) {
@@ -106,6 +107,7 @@ RL_OP(Roll)
 
 struct Rot90 : Linear {
   static constexpr auto signature = "rot90(Tensor input, int k=1, int[]? dims=None)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "rot90(x, k, dims): rotated k quarter turns in the plane of dims (0, 1).";
   static constexpr bool out = false;

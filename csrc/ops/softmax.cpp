@@ -44,6 +44,7 @@ Var run_backward(BackwardKernel kernel, const Var& gradient, const Var& out, int
 
 struct SoftmaxOf : General {
   static constexpr auto signature = "_softmax(Tensor input, int dim)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "_softmax(x, dim): exp(x) / sum(exp(x)) along a dimension.";
   static constexpr auto saves = "out";
   static constexpr bool method = false;
@@ -68,6 +69,7 @@ RL_OP(SoftmaxOf)
 
 struct LogSoftmaxOf : General {
   static constexpr auto signature = "_log_softmax(Tensor input, int dim)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "_log_softmax(x, dim): x - log(sum(exp(x))) along a dimension.";
   static constexpr auto saves = "out";
   static constexpr bool method = false;

@@ -52,6 +52,7 @@ std::array<Var, 2> sorted_along(const Var& input, int64_t dim, bool descending) 
 struct SortStable : General {
   static constexpr auto signature =
       "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "SortBackward1";
   static constexpr auto doc =
       "sort(x, dim, descending): the elements in order along a dimension, and where they were. "
@@ -74,6 +75,7 @@ RL_OP(SortStable)
 struct Sort : General {
   static constexpr auto signature =
       "sort(Tensor input, int dim=-1, bool descending=False) -> (values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "sort(x, dim, descending): the elements in order along a dimension.";
   static constexpr auto family = "sort";
   static constexpr auto saves = "out1";
@@ -92,6 +94,7 @@ RL_OP(Sort)
 struct ArgSortStable : NonDifferentiable {
   static constexpr auto signature =
       "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "argsort(x, dim, descending): the indices that sort a dimension.";
   static constexpr auto family = "sort";
   static constexpr bool out = false;
@@ -103,6 +106,7 @@ RL_OP(ArgSortStable)
 
 struct ArgSort : NonDifferentiable {
   static constexpr auto signature = "argsort(Tensor input, int dim=-1, bool descending=False)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "argsort(x, dim, descending): the indices that sort a dimension.";
   static constexpr auto family = "sort";
   static constexpr bool out = false;
@@ -124,6 +128,7 @@ struct TopK : General {
   static constexpr auto signature =
       "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> "
       "(values, indices)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "topk(x, k, dim, largest): the k largest (or smallest) along a dimension, best first, and "
       "where they are.";

@@ -1,4 +1,6 @@
 // backward, grad, and the switches of autograd.
+#include <unordered_set>
+
 #include "autograd/cuts.h"
 #include "autograd/engine.h"
 #include "autograd/writes.h"
@@ -375,10 +377,40 @@ PyObject* increment_version(PyObject*, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+// _leads_beyond(tensor, inputs): whether its history reaches a leaf that is none of the inputs.
+PyObject* leads_beyond(PyObject*, PyObject* args) {
+  PyObject *tensor, *inputs;
+  if (!PyArg_ParseTuple(args, "O!O!:_leads_beyond", &TensorType, &tensor, &PyTuple_Type, &inputs))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    std::unordered_set<PyObject*> own;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
+      own.insert(PyTuple_GET_ITEM(inputs, i));
+    if (own.count(tensor) && !grad_fn_of(as_tensor(tensor))) Py_RETURN_FALSE;
+    Edge root = gradient_edge(as_tensor(tensor));
+    if (!root.node) Py_RETURN_FALSE;
+    Var hold = Var::steal(reinterpret_cast<Tensor*>(root.node));
+    std::unordered_set<Node*> seen{root.node};
+    std::vector<Node*> stack{root.node};
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      if (node->cls == &accumulate_class &&
+          !own.count(reinterpret_cast<PyObject*>(accumulated_variable(node))))
+        Py_RETURN_TRUE;
+      for (uint32_t i = 0; i < node->edge_count; i++)
+        if (Node* next = node->edges[i].node; next && seen.insert(next).second)
+          stack.push_back(next);
+    }
+    Py_RETURN_FALSE;
+  });
+}
+
 }  // namespace
 
 PyMethodDef autograd_functions[] = {
     {"_run_backward", run_backward_api, METH_VARARGS, nullptr},
+    {"_leads_beyond", leads_beyond, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge_api, METH_O, nullptr},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded."},

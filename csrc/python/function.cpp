@@ -1,6 +1,7 @@
 // Applying a custom autograd Function: forward runs unrecorded, its results become the outputs of one
 // node.
 #include "python/function.h"
+#include "autograd/batch.h"
 #include "autograd/engine.h"
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
@@ -319,6 +320,21 @@ class Application {
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     if (count < 1) fail_as(PyExc_TypeError, "_function_apply needs a class");
+    if (batched_tensors) [[unlikely]]
+      for (Py_ssize_t i = 1; i < count; i++)
+        if (is_tensor(args[i]) && batch_of(as_tensor(args[i]))) {
+          Held module(PyImport_ImportModule("rushlight.func._function"));
+          Held apply(PyObject_GetAttrString(module.p, "apply_batched"));
+          return PyObject_Vectorcall(apply.p, args, size_t(count), nullptr);
+        }
+    return Application(args[0], args + 1, count - 1).run();
+  });
+}
+
+// _function_run(cls, *args): the same for arguments that the Function itself takes as they are.
+PyObject* function_run(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    if (count < 1) fail_as(PyExc_TypeError, "_function_run needs a class");
     return Application(args[0], args + 1, count - 1).run();
   });
 }

@@ -1,4 +1,5 @@
 // x[...] and x[...] = value: ints, slices, None, Ellipsis, masks, index tensors, mixed.
+#include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
@@ -171,7 +172,7 @@ class Reader {
               name(t->dtype));
     GradMode off(false);
     Var index = ops::to(Var(t), DType::I64);
-    if (t->dim() == 0) {
+    if (t->dim() == 0 && !batch_of(t)) {
       GradMode on(records_);
       select_at(*index->data<int64_t>());
       return;

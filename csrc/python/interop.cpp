@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/node.h"
 #include "ops/broadcast.h"
@@ -57,6 +58,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   return guarded_int([&] {
+    require_plain(t, "sharing the memory");
     own_memory(t->storage);
     t->storage->exported = true;
     int n = t->dim();
@@ -432,6 +434,7 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     Tensor* t = as_tensor(o);
     if (requires_grad(t))
       fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+    require_plain(t, "sharing the memory");
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
@@ -538,6 +541,7 @@ PyObject* storage_tensor(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) fail_as(PyExc_TypeError, "expected a Tensor");
     Tensor* t = as_tensor(o);
+    require_plain(t, "sharing the memory");
     own_memory(t->storage);
     Var v = wrap_storage(retain(t->storage), Ints{t->storage->bytes}, Ints{1}, 0, DType::U8);
     return reinterpret_cast<PyObject*>(v.release());

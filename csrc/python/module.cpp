@@ -14,11 +14,13 @@ namespace rl {
 extern PyMethodDef autograd_functions[];
 extern PyMethodDef forward_functions[];
 extern PyMethodDef autocast_functions[];
+extern PyMethodDef batch_functions[];
 extern PyMethodDef profile_functions[];
 extern PyMethodDef interop_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
+PyObject* function_run(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 namespace {
 
@@ -136,6 +138,8 @@ PyMethodDef functions[] = {
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
     {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),
      METH_FASTCALL, nullptr},
+    {"_function_run", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_run)),
+     METH_FASTCALL, nullptr},
     {},
 };
 
@@ -163,6 +167,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
             PyModule_AddFunctions(module, forward_functions) == 0 &&
             PyModule_AddFunctions(module, autocast_functions) == 0 &&
+            PyModule_AddFunctions(module, batch_functions) == 0 &&
             PyModule_AddFunctions(module, profile_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&

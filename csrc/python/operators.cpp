@@ -1,4 +1,5 @@
 // + - * / and their kin on tensors.
+#include "autograd/batch.h"
 #include "ops/pointwise.h"
 #include "python/arguments.h"
 #include "python/op_object.h"
@@ -241,6 +242,7 @@ int to_bool(PyObject* a) {
     if (t->numel != 1)
       fail("Boolean value of Tensor with more than one value is ambiguous (shape ", t->sizes,
            "); use .any() or .all()");
+    require_plain(t, "data-dependent control flow (the truth of a tensor)");
     PyObject* item = tensor_item(t);
     int truth = item ? PyObject_IsTrue(item) : -1;
     Py_XDECREF(item);

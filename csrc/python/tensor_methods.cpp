@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 
+#include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
@@ -39,7 +40,10 @@ PyObject* element_to_python(DType dtype, const char* data) {
   }
 }
 
-PyObject* tensor_item(const Tensor* t) { return element_to_python(t->dtype, t->data()); }
+PyObject* tensor_item(const Tensor* t) {
+  require_plain(t, "calling .item() or making a Python number");
+  return element_to_python(t->dtype, t->data());
+}
 
 namespace {
 
@@ -63,8 +67,11 @@ PyObject* item(PyObject* o, PyObject*) {
   });
 }
 PyObject* tolist(PyObject* o, PyObject*) {
-  const Tensor* t = as_tensor(o);
-  return nested_list(t, 0, t->data());
+  return guarded([&]() -> PyObject* {
+    const Tensor* t = as_tensor(o);
+    require_plain(t, "calling .tolist()");
+    return nested_list(t, 0, t->data());
+  });
 }
 
 PyObject* one_of(const Tensor* t, const Ints& values, PyObject* args, PyObject* kwargs) {
@@ -98,6 +105,7 @@ PyObject* element_size(PyObject* o, PyObject*) {
 PyObject* data_ptr(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
+    require_plain(t, "taking the address");
     own_memory(t->storage);
     return PyLong_FromVoidPtr(t->numel ? t->data() : nullptr);
   });

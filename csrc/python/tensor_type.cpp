@@ -1,6 +1,7 @@
 // Life and death of tensors as Python objects.
 #include "python/tensor_type.h"
 
+#include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "autograd/node.h"
 #include "ops/functions.h"
@@ -31,6 +32,7 @@ void drop_extra(Tensor* t) {
   Py_XDECREF(e->hooks);
   Py_XDECREF(e->post_accumulate_hooks);
   release(e->tangents);
+  drop_batch(e);
   delete e;
 }
 

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/modes.h"
 #include "autograd/node.h"
@@ -162,6 +163,8 @@ Var alias(const Tensor* of, Ints&& sizes, Ints&& strides, int64_t offset) {
   v->contiguous = is_contiguous(sizes, strides);
   v->sizes = std::move(sizes);
   v->strides = std::move(strides);
+  if (const Batch* batch = batch_of(of)) [[unlikely]]
+    set_batch(v.get(), *batch);
   return v;
 }
 
@@ -177,6 +180,8 @@ Var alias(const Tensor* of) {
   v->contiguous = of->contiguous;
   v->sizes = of->sizes;
   v->strides = of->strides;
+  if (const Batch* batch = batch_of(of)) [[unlikely]]
+    set_batch(v.get(), *batch);
   return v;
 }
 

@@ -16,6 +16,7 @@ namespace rl {
 struct Node;
 struct Tensor;
 struct Tangents;
+struct Batch;
 
 // How a view came to be; decides whether it may be written in place while gradients are recorded.
 enum class Creation : uint8_t { Default, CustomFunction, MultiOutput, NoGrad, Inference };
@@ -28,6 +29,7 @@ struct Extra {
   PyObject* hooks = nullptr;    // dict of a leaf's tensor hooks
   PyObject* post_accumulate_hooks = nullptr;
   Tangents* tangents = nullptr;  // of forward mode; null: those of the base
+  Batch* batch = nullptr;        // of vmap: the hidden dimensions
   uint32_t view_version = 0;     // the version for which a view's grad_fn is right
   Creation creation = Creation::Default;
   bool retains_grad = false;

@@ -107,7 +107,7 @@ inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
 
-_lazy_modules = ("overrides",)
+_lazy_modules = ("func", "overrides")
 
 
 def __getattr__(name: str) -> object:
@@ -115,6 +115,10 @@ def __getattr__(name: str) -> object:
         from rushlight.autograd._explain import explain
 
         return explain
+    if name == "vmap":
+        from rushlight.func import vmap
+
+        return vmap
     if name in _lazy_modules:
         import importlib
 

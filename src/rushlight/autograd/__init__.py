@@ -23,7 +23,6 @@ from rushlight.autograd.grad_mode import set_multithreading_enabled as set_multi
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 
@@ -158,17 +157,15 @@ def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
 def _batched(
     roots: Any, wanted: Any, grad_outputs: Any, keep: bool, create_graph: bool
 ) -> tuple[Any, ...]:
-    """One backward per slice of ``grad_outputs``; the results are stacked."""
+    """One backward pass over all rows of ``grad_outputs`` at once."""
+    from rushlight.func._vmap import Level
+
     given = (grad_outputs,) if isinstance(grad_outputs, _C.Tensor) else tuple(grad_outputs)
     count = next(len(g) for g in given if g is not None)
-    rows = []
-    for i in range(count):
-        last = i == count - 1
-        row = tuple(None if g is None else g[i] for g in given)
-        rows.append(_C._run_backward(roots, row, keep or not last, create_graph, wanted, False))
-    stack = _C._namespaces[""]["stack"]
-    columns: Sequence[Any] = tuple(zip(*rows, strict=True))
-    return tuple(None if column[0] is None else stack(column) for column in columns)
+    with Level(count) as level:
+        rows = tuple(None if g is None else level.hide(g, 0) for g in given)
+        found = _C._run_backward(roots, rows, keep, create_graph, wanted, False)
+        return tuple(None if g is None else level.show(g, 0) for g in found)
 
 
 class strict(grad_mode._Mode):

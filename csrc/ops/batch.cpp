@@ -1,0 +1,90 @@
+#include "ops/batch.h"
+
+#include "autograd/batch.h"
+#include "ops/op.h"
+
+namespace rl {
+
+namespace {
+
+struct AddBatchDim : Linear {
+  static constexpr auto signature = "_add_batch_dim(Tensor input, int dim, int level)";
+  static constexpr auto doc = "_add_batch_dim(x, dim, level): hides a dimension, as vmap does.";
+  static constexpr bool method = false;
+  static constexpr bool out = false;
+  static constexpr bool sees_batches = true;
+
+  // The memory is shared until it is written: a write inside vmap does not reach the outside.
+  static Var forward(const Var& input, int64_t dim, int64_t level) {
+    dim = wrap_dim(dim, input.dim(), "vmap");
+    check(input.dim() > 0, "vmap: a tensor without dimensions cannot be batched");
+    const Batch* outer = batch_of(input.get());
+    Batch batch = outer ? *outer : Batch{};
+    check(batch.levels.empty() || batch.levels.back() < level,
+          "_add_batch_dim: the tensor is batched at level ", level, " or above already");
+    batch.levels.push_back(level);
+    batch.sizes.push_back(input->sizes[int(dim)]);
+    batch.strides.push_back(input->strides[int(dim)]);
+    Ints sizes = input->sizes, strides = input->strides;
+    sizes.erase(int(dim));
+    strides.erase(int(dim));
+    Var shared = lazy_clone(input.get());
+    Var sample = alias(shared.get(), std::move(sizes), std::move(strides), shared->offset);
+    set_batch(sample.get(), batch);
+    return sample;
+  }
+  static void vjp(Back& b, const In& input, int64_t dim, int64_t level) {
+    dim = wrap_dim(dim, input.dim());
+    b[0] = ops::remove_batch_dim(b.g(), level, input.size(int(dim)), dim);
+  }
+};
+RL_OP(AddBatchDim)
+
+struct RemoveBatchDim : Linear {
+  static constexpr auto signature = "_remove_batch_dim(Tensor input, int level, int size, int dim)";
+  static constexpr auto doc =
+      "_remove_batch_dim(x, level, size, dim): shows a hidden dimension again, as vmap does.";
+  static constexpr bool method = false;
+  static constexpr bool out = false;
+  static constexpr bool sees_batches = true;
+
+  static Var forward(const Var& input, int64_t level, int64_t size, int64_t dim) {
+    dim = wrap_dim(dim, input.dim() + 1, "vmap");
+    const Batch* outer = batch_of(input.get());
+    Batch batch = outer ? *outer : Batch{};
+    Ints sizes = input->sizes, strides = input->strides;
+    int at = 0;
+    while (at < batch.levels.size() && batch.levels[at] != level) at++;
+    bool has = at < batch.levels.size();
+    sizes.insert(int(dim), has ? batch.sizes[at] : size);
+    strides.insert(int(dim), has ? batch.strides[at] : 0);
+    Var shown = alias(input.get(), std::move(sizes), std::move(strides), input->offset);
+    if (has) {
+      batch.levels.erase(at);
+      batch.sizes.erase(at);
+      batch.strides.erase(at);
+      if (batch.levels.empty()) drop_batch(&extra(shown.get()));
+      else set_batch(shown.get(), batch);
+    }
+    return shown;
+  }
+  static void vjp(Back& b, const In&, int64_t level, int64_t, int64_t dim) {
+    b[0] = ops::add_batch_dim(b.g(), dim, level);
+  }
+};
+RL_OP(RemoveBatchDim)
+
+}  // namespace
+
+namespace ops {
+
+Var add_batch_dim(const Var& a, int64_t dim, int64_t level) {
+  return call<AddBatchDim>(a, dim, level);
+}
+Var remove_batch_dim(const Var& a, int64_t level, int64_t size, int64_t dim) {
+  return call<RemoveBatchDim>(a, level, size, dim);
+}
+
+}  // namespace ops
+
+}  // namespace rl

@@ -1,0 +1,78 @@
+// vmap's levels for Python: rushlight.func calls these.
+#include "autograd/batch.h"
+#include "python/objects.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+
+namespace rl {
+
+namespace {
+
+// Numbers are never used twice: graphs may outlive the level they were made in.
+PyObject* enter(PyObject*, PyObject* args) {
+  long long size;
+  int randomness;
+  if (!PyArg_ParseTuple(args, "Li:_enter_vmap", &size, &randomness)) return nullptr;
+  if (size < 0 || randomness < 0 || randomness > 2) {
+    PyErr_SetString(PyExc_ValueError, "_enter_vmap: a size and 0, 1 or 2 expected");
+    return nullptr;
+  }
+  static int64_t last = 0;
+  vmap_levels.push_back({++last, size, VmapLevel::Randomness(randomness)});
+  return PyLong_FromLongLong(last);
+}
+PyObject* leave(PyObject*, PyObject* level) {
+  long long id = PyLong_AsLongLong(level);
+  if (id == -1 && PyErr_Occurred()) return nullptr;
+  if (vmap_levels.empty() || vmap_levels.back().id != id) {
+    PyErr_SetString(PyExc_RuntimeError, "_leave_vmap: not the innermost level");
+    return nullptr;
+  }
+  vmap_levels.pop_back();
+  Py_RETURN_NONE;
+}
+PyObject* depth(PyObject*, PyObject*) { return PyLong_FromSize_t(vmap_levels.size()); }
+
+// The levels of a tensor, outermost first; () for a plain one.
+PyObject* levels(PyObject*, PyObject* o) {
+  const Batch* batch = is_tensor(o) ? batch_of(as_tensor(o)) : nullptr;
+  Py_ssize_t n = batch ? batch->levels.size() : 0;
+  PyObject* all = PyTuple_New(n);
+  for (Py_ssize_t i = 0; all && i < n; i++)
+    PyTuple_SET_ITEM(all, i, PyLong_FromLongLong(batch->levels[int(i)]));
+  return all;
+}
+
+// ((level, size), ...) of a tensor.
+PyObject* sizes(PyObject*, PyObject* o) {
+  const Batch* batch = is_tensor(o) ? batch_of(as_tensor(o)) : nullptr;
+  Py_ssize_t n = batch ? batch->levels.size() : 0;
+  PyObject* all = PyTuple_New(n);
+  for (Py_ssize_t i = 0; all && i < n; i++)
+    PyTuple_SET_ITEM(all, i,
+                     Py_BuildValue("(LL)", (long long)batch->levels[int(i)],
+                                   (long long)batch->sizes[int(i)]));
+  return all;
+}
+PyObject* randomness(PyObject*, PyObject* level) {
+  static const char* const names[] = {"error", "same", "different"};
+  long long id = PyLong_AsLongLong(level);
+  if (id == -1 && PyErr_Occurred()) return nullptr;
+  for (const VmapLevel& l : vmap_levels)
+    if (l.id == id) return PyUnicode_FromString(names[l.randomness]);
+  return PyUnicode_FromString("error");
+}
+
+}  // namespace
+
+PyMethodDef batch_functions[] = {
+    {"_enter_vmap", enter, METH_VARARGS, nullptr},
+    {"_leave_vmap", leave, METH_O, nullptr},
+    {"_vmap_depth", depth, METH_NOARGS, nullptr},
+    {"_batch_levels", levels, METH_O, nullptr},
+    {"_batch_sizes", sizes, METH_O, nullptr},
+    {"_vmap_randomness", randomness, METH_O, nullptr},
+    {},
+};
+
+}  // namespace rl

@@ -1,0 +1,147 @@
+"""The law of vmap, for every registered op: it is the stack of slices. No op is named here."""
+
+import itertools
+
+import pytest
+
+import rushlight as torch
+from registry import ENTRIES, path, samples_of
+from rushlight.func import vmap
+from samples import function
+from support import check
+from test_ops import every, gradient_cases
+from test_ops_forward import every_op
+
+SAMPLES_IN_BATCH = 3
+
+
+def tensor_places(value, trail=()):
+    """Where the tensors of arguments are: paths into nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield trail
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from tensor_places(item, (*trail, key))
+    elif isinstance(value, (tuple, list)):
+        for i, item in enumerate(value):
+            yield from tensor_places(item, (*trail, i))
+
+
+def at(value, trail):
+    for key in trail:
+        value = value[key]
+    return value
+
+
+def replaced(value, trail, new):
+    """The arguments with another tensor at one place."""
+    if not trail:
+        return new
+    key, rest = trail[0], trail[1:]
+    if isinstance(value, dict):
+        return {**value, key: replaced(value[key], rest, new)}
+    items = [replaced(v, rest, new) if i == key else v for i, v in enumerate(value)]
+    return type(value)(items) if type(value) in (tuple, list) else type(value)(*items)
+
+
+def variations(t):
+    """Tensors like t with other values of the same kind."""
+    if t.dtype == torch.bool:
+        return [t, ~t, t]
+    if not (t.is_floating_point() or t.is_complex()):
+        return [t, t.flip(0) if t.dim() else t, t]
+    return [t, t * 0.9 + t.abs() * 0.03, t * 0.85]
+
+
+def call(f, arguments, places, tensors):
+    for trail, tensor in zip(places, tensors, strict=True):
+        arguments = replaced(arguments, trail, tensor)
+    args, kwargs = arguments
+    return outputs(f(*args, **kwargs))
+
+
+def outputs(result):
+    flat = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [y for y in flat if isinstance(y, torch.Tensor)]
+
+
+def batched_choices(count):
+    """Which tensors are batched: each alone, and all of them."""
+    yield from ([i == k for i in range(count)] for k in range(count))
+    if count > 1:
+        yield [True] * count
+
+
+def slices(stacks, chosen, dims, n):
+    return [
+        s.select(d, n) if is_batched else s
+        for s, is_batched, d in zip(stacks, chosen, dims, strict=True)
+    ]
+
+
+def expected(f, arguments, places, given, chosen, dims):
+    """The stack of slices, or None when a slice is refused or they differ in shape."""
+    rows = []
+    for n in range(SAMPLES_IN_BATCH):
+        try:
+            rows.append(call(f, arguments, places, slices(given, chosen, dims, n)))
+        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
+            return None
+    if any([y.shape for y in row] != [y.shape for y in rows[0]] for row in rows):
+        return None
+    return [torch.stack(column) for column in zip(*rows, strict=True)]
+
+
+def batch_of(t, is_batched, dim):
+    return torch.stack(variations(t), dim) if is_batched else t
+
+
+@every(ENTRIES)
+def test_vmap_is_the_stack_of_slices(entry):
+    if "function" not in entry["forms"] or entry["family"] in ("random", "creation"):
+        pytest.skip("draws numbers or makes new tensors: tests/test_vmap.py")
+    f = function(path(entry))
+    for sample in samples_of(entry, torch.float64)[:12]:
+        arguments = (sample.args, sample.kwargs)
+        places = list(tensor_places(arguments))
+        for chosen in batched_choices(len(places)):
+            for dim in (0, -1):
+                given, dims = [], []
+                for trail, is_batched in zip(places, chosen, strict=True):
+                    given.append(batch_of(at(arguments, trail), is_batched, dim))
+                    dims.append(dim if is_batched else None)
+                wanted = expected(f, arguments, places, given, chosen, dims)
+                if wanted is None or not wanted:
+                    continue
+                found = vmap(
+                    lambda *ts, a=arguments, p=places: tuple(call(f, a, p, ts)), tuple(dims)
+                )(*given)
+                for got, right in zip(found, wanted, strict=True):
+                    check(got, right)
+
+
+@every_op
+def test_vmap_of_gradients_is_the_stack_of_gradients(op):
+    def gradients(f, inputs):
+        results = [y for y in f(*inputs) if y.requires_grad]
+        scalars = [(y.real if y.is_complex() else y).sum() for y in results]
+        moving = [x for x in inputs if x.requires_grad]
+        found = torch.autograd.grad(scalars, moving, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(moving, found, strict=True)]
+
+    for inputs, f in itertools.islice(gradient_cases(op), 6):
+        moving = [i for i, x in enumerate(inputs) if x.requires_grad]
+        if not moving or not any(y.requires_grad for y in f(*inputs)):
+            continue
+        stacks = [torch.stack(variations(inputs[i].detach())) for i in moving]
+
+        def one(*rows, inputs=inputs, f=f, moving=moving):
+            fresh = list(inputs)
+            for i, row in zip(moving, rows, strict=True):
+                fresh[i] = row.detach().requires_grad_()
+            return tuple(gradients(f, fresh))
+
+        wanted = [one(*(s[n] for s in stacks)) for n in range(SAMPLES_IN_BATCH)]
+        found = vmap(one)(*stacks)
+        for got, right in zip(found, zip(*wanted, strict=True), strict=True):
+            check(got, torch.stack(right))
