@@ -87,8 +87,10 @@ struct RandPerm : Sampling {
               info(result).tensor_name, "'");
     check(n <= exact_integers(result), "randperm: n = ", n, " is too large for ", name(result));
     Var order = empty({n}, DType::I64);
-    Stream stream(generator, n);
-    {
+    if (generator->mersenne) {
+      cpu::fill_permutation(*generator->mersenne, order->data<int64_t>(), n);
+    } else {
+      Stream stream(generator, n);
       Unlocked unlocked(double(n) * 8, {order.get()});
       cpu::fill_permutation(order->data<int64_t>(), n, stream.seed, stream.offset);
     }
@@ -122,8 +124,8 @@ struct Bernoulli : General {
   static constexpr auto doc = "bernoulli(p): 1 with the probability in p, else 0.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, Generator* generator) {
-    Var v = empty_like(input.get(), input.dtype());
-    fill_bernoulli(v.get(), probabilities(input, input.sizes()), generator);
+    Var v = empty(input.sizes(), input.dtype());
+    fill_bernoulli(v.get(), probabilities(input, input.sizes()), input.dtype(), generator);
     return v;
   }
   static void vjp(Back& b, const In& input, Generator*) { zero_gradients(b, input, nullptr); }
@@ -137,7 +139,7 @@ struct BernoulliNumber : General {
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, double p, Generator* generator) {
-    Var v = empty_like(input.get(), input.dtype());
+    Var v = empty(input.sizes(), input.dtype());
     fill_bernoulli(v.get(), p, generator);
     return v;
   }
@@ -171,6 +173,11 @@ struct Multinomial : NonDifferentiable {
     Var weights = ops::contiguous(ops::to(input, DType::F64));
     for (int64_t r = 0; r < rows; r++) check_row(weights->data<double>() + r * cols, cols);
     Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64);
+    if (generator->mersenne) {
+      cpu::multinomial(*generator->mersenne, input.dtype(), weights->data<double>(), rows, cols,
+                       num_samples, replacement, drawn->data<int64_t>());
+      return drawn;
+    }
     int64_t each = (std::max(num_samples, cols) + 31) / 32 * 32;
     Stream stream(generator, rows * each);
     Unlocked unlocked(double(rows) * double(cols + num_samples) * 8, {weights.get(), drawn.get()});

@@ -28,7 +28,6 @@ from rushlight._C import (
     bfloat16 as bfloat16,
     complex64 as complex64,
     complex128 as complex128,
-    default_generator as default_generator,
     device as device,
     dtype as dtype,
     empty_cache as empty_cache,
@@ -77,6 +76,7 @@ from rushlight._numeric import finfo as finfo
 from rushlight._numeric import iinfo as iinfo
 from rushlight.random import (
     Generator as Generator,
+    default_generator as default_generator,
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
@@ -107,16 +107,24 @@ inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
 
-_lazy_modules = ("overrides",)
+_lazy_modules = ("amp", "cpu", "multiprocessing", "overrides", "profiler", "serialization")
+_lazy_names = {
+    "explain": "autograd._explain",
+    "autocast": "amp",
+    "GradScaler": "amp",
+    "load": "serialization",
+    "save": "serialization",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "explain":
-        from rushlight.autograd._explain import explain
+    import importlib
 
-        return explain
     if name in _lazy_modules:
-        import importlib
-
         return importlib.import_module(f"rushlight.{name}")
+    home = _lazy_names.get(name, "amp._state" if "_autocast" in name or "autocast_" in name else "")
+    value = getattr(importlib.import_module(f"rushlight.{home}"), name, None) if home else None
+    if value is not None:
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
