@@ -107,7 +107,7 @@ inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
 
-_lazy_modules = ("amp", "cpu", "multiprocessing", "overrides", "profiler", "serialization")
+_lazy_modules = ("amp", "cpu", "multiprocessing", "optim", "overrides", "profiler", "serialization")
 _lazy_names = {
     "explain": "autograd._explain",
     "autocast": "amp",
@@ -127,4 +127,6 @@ def __getattr__(name: str) -> object:
     if value is not None:
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight", name)

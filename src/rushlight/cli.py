@@ -1,4 +1,4 @@
-"""The command line: `rushlight demo`, `rushlight info`."""
+"""The command line: `rushlight run`, `rushlight demo`, `rushlight info`."""
 
 from __future__ import annotations
 
@@ -85,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
 
+    commands.add_parser("run", help="run a PyTorch program: torch is rushlight there")
+
     demo = commands.add_parser("demo", help="train a small language model on Python's own source")
     demo.add_argument("--steps", type=_positive(int), default=900, help="training steps (900)")
     demo.add_argument(
@@ -111,7 +113,12 @@ def _positive(kind: type[int] | type[float]) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["run"]:  # what follows is the program's: argparse must not read it
+        from rushlight import _run
+
+        return _run.main(given[1:])
+    arguments = _parser().parse_args(given)
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()
