@@ -16,6 +16,7 @@ extern PyMethodDef forward_functions[];
 extern PyMethodDef autocast_functions[];
 extern PyMethodDef profile_functions[];
 extern PyMethodDef generator_functions[];
+extern PyMethodDef files_functions[];
 extern PyMethodDef interop_functions[];
 extern PyMethodDef optim_functions[];
 extern PyMethodDef gradient_functions[];
@@ -168,6 +169,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, autocast_functions) == 0 &&
             PyModule_AddFunctions(module, profile_functions) == 0 &&
             PyModule_AddFunctions(module, generator_functions) == 0 &&
+            PyModule_AddFunctions(module, files_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
             PyModule_AddFunctions(module, optim_functions) == 0 &&
             PyModule_AddFunctions(module, gradient_functions) == 0 &&
