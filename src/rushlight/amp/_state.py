@@ -47,6 +47,12 @@ def device_kind(device_type: str, function: str) -> str:
     return kind if kind in _DEFAULT_DTYPES else rushlight.device(device_type).type
 
 
+def has_cuda() -> bool:
+    from rushlight import cuda
+
+    return cuda.is_available()
+
+
 def is_supported(device_type: str) -> bool:
     return device_kind(device_type, "is_autocast_available") in _DEFAULT_DTYPES
 

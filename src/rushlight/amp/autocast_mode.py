@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight import _C
 from rushlight.amp import _state
 
@@ -86,7 +85,7 @@ class autocast:
     def _can_run(self) -> bool:
         if self.device == "cuda":
             problem = "CUDA is not available. Disabling autocast."
-            possible = rushlight.cuda.is_available()
+            possible = _state.has_cuda()
         else:
             name = self.device.upper()
             problem = (

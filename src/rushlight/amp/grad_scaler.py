@@ -6,6 +6,7 @@ from enum import Enum
 
 import rushlight
 from rushlight import _C
+from rushlight.amp import _state
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = bool(enabled)
-        if self._enabled and device == "cuda" and not rushlight.cuda.is_available():
+        if self._enabled and device == "cuda" and not _state.has_cuda():
             import warnings
 
             warnings.warn(
