@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import struct
-import threading
-import zlib
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from rushlight._C import _crc32
+
 ALIGNMENT = 64
-LARGE = 1 << 21  # records from here on have their checksum computed beside the copying
-_CHUNK = 1 << 23
+_CHUNK = 1 << 20  # what is copied and then summed up while it is still in the cache
 _MAX32 = 0xFFFFFFFF
 
 _LOCAL = struct.Struct("<4s5H3I2H")
@@ -28,34 +26,6 @@ def corrupt(why: str) -> RuntimeError:
         f"PytorchStreamReader failed reading zip archive: {why}. The file is truncated or corrupt, "
         "or no checkpoint."
     )
-
-
-class Checksums:
-    """CRC-32 of buffers, computed in a thread while the caller copies or writes."""
-
-    def __init__(self) -> None:
-        self._work: SimpleQueue[Any] = SimpleQueue()
-        self._results: dict[Any, int] = {}
-        self._thread: threading.Thread | None = None
-
-    def add(self, key: Any, data: memoryview) -> None:
-        """Continues the checksum named ``key`` with these bytes."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-        self._work.put((key, data))
-
-    def _run(self) -> None:
-        for key, data in iter(self._work.get, None):
-            self._results[key] = zlib.crc32(data, self._results.get(key, 0))
-
-    def finish(self) -> dict[Any, int]:
-        """Waits for all that was added."""
-        if self._thread is not None:
-            self._work.put(None)
-            self._thread.join()
-            self._thread = None
-        return self._results
 
 
 def write_all(file: Any, data: Any) -> None:
@@ -86,28 +56,27 @@ class Writer:
         view = memoryview(data).cast("B")
         encoded = f"{self._root}/{name}".encode()
         start = self._position
-        if self._seekable and len(view) >= LARGE:
+        if self._seekable and len(view) > _CHUNK:
             check = self._write_large(encoded, view)
         else:
-            check = zlib.crc32(view)
+            check = _crc32(view)
             self._put(self._header(encoded, check, len(view)))
             self._put(view)
         self._entries.append((encoded, check, len(view), start))
 
     def _write_large(self, name: bytes, view: memoryview) -> int:
-        start = self._position
-        checksums = Checksums()
-        checksums.add(name, view)
-        try:
-            header = self._header(name, 0, len(view))
-            self._put(header)
-            self._put(view)
-        finally:
-            check = checksums.finish()[name]
-        self._file.seek(start - self._position, io.SEEK_CUR)
-        complete = header[:14] + check.to_bytes(4, "little") + header[18:]
-        write_all(self._file, complete)
-        self._file.seek(self._position - start - len(complete), io.SEEK_CUR)
+        """Writes and sums up by chunks; the header learns the sum afterwards."""
+        start, check = self._position, 0
+        header = self._header(name, 0, len(view))
+        self._put(header)
+        for at in range(0, len(view), _CHUNK):
+            part = view[at : at + _CHUNK]
+            check = _crc32(part, check)
+            self._put(part)
+        place = start + 14 - self._position
+        self._file.seek(place, io.SEEK_CUR)
+        write_all(self._file, check.to_bytes(4, "little"))
+        self._file.seek(-place - 4, io.SEEK_CUR)
         return check
 
     def _put(self, data: Any) -> None:
@@ -139,7 +108,7 @@ class Writer:
     def close(self) -> None:
         """Writes the identity of the contents and the directory."""
         text = repr([entry[:3] for entry in self._entries]).encode()
-        identity = f"{zlib.crc32(text):020d}{zlib.adler32(text):020d}"
+        identity = f"{_crc32(text):020d}{len(text):020d}"
         self.write(".data/serialization_id", identity.encode())
         start = self._position
         for entry in self._entries:
@@ -173,8 +142,6 @@ class Reader:
         start, size, count = self._find_directory()
         self._records = self._read_directory(self._read(start, size), count, start)
         self.root = self._find_root()
-        self._checksums = Checksums()
-        self._expected: dict[str, int] = {}
 
     def _read(self, start: int, size: int) -> bytes:
         if start < 0 or size < 0 or start + size > self._length:
@@ -273,30 +240,20 @@ class Reader:
         """A whole record, its checksum compared."""
         record = self.record(name)
         data = self._read(record.start, record.size)
-        if zlib.crc32(data) != record.check:
+        if _crc32(data) != record.check:
             raise _bad_checksum(name)
         return data
 
     def read_into(self, name: str, target: memoryview) -> None:
-        """Fills ``target`` from a record; ``finish`` tells whether the checksums were right."""
-        record = self.record(name)
-        self._expected[name] = record.check
+        """Fills ``target``, as long as the record, and compares the checksum."""
+        record, check = self.record(name), 0
         self._file.seek(self._base + record.start)
-        for start in range(0, record.size, _CHUNK):
-            part = target[start : min(start + _CHUNK, record.size)]
+        for at in range(0, record.size, _CHUNK):
+            part = target[at : at + _CHUNK]
             fill(self._file, part)
-            if record.size < LARGE:
-                if zlib.crc32(part) != self._expected.pop(name):
-                    raise _bad_checksum(name)
-            else:
-                self._checksums.add(name, part)
-
-    def finish(self) -> None:
-        """Waits for the checksums that are still being computed and compares them."""
-        found = self._checksums.finish()
-        for name, check in self._expected.items():
-            if found.get(name, 0) != check:
-                raise _bad_checksum(name)
+            check = _crc32(part, check)
+        if check != record.check:
+            raise _bad_checksum(name)
 
     @property
     def base(self) -> int:

@@ -66,12 +66,7 @@ class CheckpointReader:
     def load(self) -> Any:
         """The saved object."""
         data = self._archive.read("data.pkl")
-        try:
-            machine = Unpickler(io.BytesIO(data), len(data), self._find_storage, self._encoding)
-            result = machine.load()
-        finally:
-            self._archive.finish()
-        return result
+        return Unpickler(io.BytesIO(data), len(data), self._find_storage, self._encoding).load()
 
     def _find_storage(self, identity: Any) -> LoadedStorage:
         kind, key, location, numel = storage_identity(identity, 5)

@@ -49,11 +49,16 @@ _DEVICE = Name("torch", "device")
 _TENSOR = Name("torch", "Tensor")
 _PARAMETER = Name("torch.nn.parameter", "Parameter")
 _LAYOUT = Name("torch.serialization", "_get_layout")
+_ORDERED = Name("collections", "OrderedDict")
 _REBUILD_V2 = Name("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_V3 = Name("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = Name("torch._utils", "_rebuild_parameter")
 _REBUILD_WITH_STATE = Name("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")
+
+
+def _text(text: str) -> bytes:
+    return pickle.BINUNICODE + len(text).to_bytes(4, "little") + text.encode("ascii")
 
 
 class Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
@@ -141,11 +146,35 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
                 self._write_call(_REBUILD_PARAMETER, args, tensor)
             return
         name, arguments = self._rebuild_arguments(tensor)
-        if kind is _C.Tensor and not state:
-            self._write_call(name, arguments, tensor)
-        else:
+        if kind is not _C.Tensor or state:
             shown: Any = _TENSOR if kind is _C.Tensor else kind
             self._write_call(_REBUILD_TYPE, (name, shown, arguments, state), tensor)
+        elif name is _REBUILD_V2 and self.proto >= 2:
+            self._write_plain_tensor(*arguments)
+            self.memoize(tensor)
+        else:
+            self._write_call(name, arguments, tensor)
+
+    def _write_plain_tensor(
+        self, storage: StorageId, offset: int, size: Any, stride: Any, wants_grad: bool, hooks: Any
+    ) -> None:
+        """The common case written out: what saving the parts one by one would come to."""
+        write = self.write
+        self._write_global(_REBUILD_V2)
+        write(pickle.MARK + pickle.MARK + _text("storage"))
+        self._write_global(storage.type_name)
+        write(_text(storage.key) + _text("cpu"))
+        self.save_long(storage.numel)
+        write((pickle.NONE if self._legacy else b"") + pickle.TUPLE + pickle.BINPERSID)
+        self.save_long(offset)
+        for numbers in (size, stride):
+            write(pickle.MARK)
+            for number in numbers:
+                self.save_long(number)
+            write(pickle.TUPLE)
+        write(pickle.NEWTRUE if wants_grad else pickle.NEWFALSE)
+        self._write_global(_ORDERED)
+        write(pickle.EMPTY_TUPLE + pickle.REDUCE + pickle.TUPLE + pickle.REDUCE)
 
     def _save_storage(self, storage: UntypedStorage) -> None:
         self.save(self._storage_id(storage._bytes, None))

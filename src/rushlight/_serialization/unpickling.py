@@ -102,6 +102,9 @@ class Unpickler:
     def unsigned(self, width: int) -> int:
         return int.from_bytes(self.read(width), "little")
 
+    def byte(self) -> int:
+        return self.read(1)[0]
+
     def pop_mark(self) -> list[Any]:
         items = self.stack
         if not self._marks:
@@ -113,7 +116,7 @@ class Unpickler:
 
     @_on(pickle.PROTO)
     def _proto(self) -> None:
-        self._protocol = self.unsigned(1)
+        self._protocol = self.byte()
         if self._protocol > pickle.HIGHEST_PROTOCOL:
             raise ValueError(f"unsupported pickle protocol: {self._protocol}")
 
@@ -149,7 +152,7 @@ class Unpickler:
 
     @_on(pickle.BINPUT)
     def _binput(self) -> None:
-        self._memo[self.unsigned(1)] = self.stack[-1]
+        self._memo[self.byte()] = self.stack[-1]
 
     @_on(pickle.LONG_BINPUT)
     def _long_binput(self) -> None:
@@ -165,7 +168,7 @@ class Unpickler:
 
     @_on(pickle.BINGET)
     def _binget(self) -> None:
-        self.stack.append(self._memo[self.unsigned(1)])
+        self.stack.append(self._memo[self.byte()])
 
     @_on(pickle.LONG_BINGET)
     def _long_binget(self) -> None:
@@ -195,7 +198,7 @@ class Unpickler:
 
     @_on(pickle.BININT1)
     def _binint1(self) -> None:
-        self.stack.append(self.unsigned(1))
+        self.stack.append(self.byte())
 
     @_on(pickle.BININT2)
     def _binint2(self) -> None:
@@ -212,7 +215,7 @@ class Unpickler:
 
     @_on(pickle.LONG1)
     def _long1(self) -> None:
-        self.stack.append(int.from_bytes(self.read(self.unsigned(1)), "little", signed=True))
+        self.stack.append(int.from_bytes(self.read(self.byte()), "little", signed=True))
 
     @_on(pickle.LONG4)
     def _long4(self) -> None:
@@ -253,7 +256,7 @@ class Unpickler:
 
     @_on(pickle.SHORT_BINSTRING)
     def _string1(self) -> None:
-        self._old_string(self.read(self.unsigned(1)))
+        self._old_string(self.read(self.byte()))
 
     @_on(pickle.BINSTRING)
     def _string4(self) -> None:
@@ -268,7 +271,7 @@ class Unpickler:
 
     @_on(pickle.SHORT_BINBYTES)
     def _bytes1(self) -> None:
-        self.stack.append(self.read(self.unsigned(1)))
+        self.stack.append(self.read(self.byte()))
 
     @_on(pickle.BINBYTES)
     def _bytes4(self) -> None:
