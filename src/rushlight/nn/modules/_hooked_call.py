@@ -53,7 +53,7 @@ class HookedCall:
     def run_pre_hooks(self) -> None:
         module = self.module
         own = module._forward_pre_hooks
-        for key, hook in (*_hooks.global_forward_pre_hooks.items(), *own.items()):
+        for key, hook in (*_hooks._global_forward_pre_hooks.items(), *own.items()):
             if key not in module._forward_pre_hooks_with_kwargs:
                 args = hook(module, self.args)
                 if args is not None:
@@ -74,7 +74,7 @@ class HookedCall:
         module = self.module
         with_kwargs = (
             key in module._forward_hooks_with_kwargs
-            or key in _hooks.global_forward_hooks_with_kwargs
+            or key in _hooks._global_forward_hooks_with_kwargs
         )
         given = (self.args, self.kwargs) if with_kwargs else (self.args,)
         result = hook(module, *given, self.result)
@@ -83,7 +83,7 @@ class HookedCall:
 
     def forward_hooks(self) -> tuple[tuple[int, Any], ...]:
         own = self.module._forward_hooks
-        return (*_hooks.global_forward_hooks.items(), *own.items())
+        return (*_hooks._global_forward_hooks.items(), *own.items())
 
     def run_forward_hooks(self) -> None:
         for key, hook in self.forward_hooks():
@@ -94,7 +94,7 @@ class HookedCall:
         """Hooks that want to be called even when forward raises."""
         module = self.module
         for key, hook in self.forward_hooks():
-            of_all = key in _hooks.global_forward_hooks_always_called
+            of_all = key in _hooks._global_forward_hooks_always_called
             if key in self.called or not (of_all or key in module._forward_hooks_always_called):
                 continue
             try:

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     Hooks = dict[int, Callable[..., Any]]
 
 # Hooks that belong to all modules.
-global_buffer_registration_hooks: Hooks = {}
-global_module_registration_hooks: Hooks = {}
-global_parameter_registration_hooks: Hooks = {}
-global_forward_hooks: Hooks = {}
-global_forward_hooks_always_called: dict[int, bool] = {}
-global_forward_hooks_with_kwargs: dict[int, bool] = {}
-global_forward_pre_hooks: Hooks = {}
-global_backward_hooks: Hooks = {}
-global_backward_pre_hooks: Hooks = {}
-global_backward_is_full: list[bool] = []  # one entry once a kind was chosen
+_global_buffer_registration_hooks: Hooks = {}
+_global_module_registration_hooks: Hooks = {}
+_global_parameter_registration_hooks: Hooks = {}
+_global_forward_hooks: Hooks = {}
+_global_forward_hooks_always_called: dict[int, bool] = {}
+_global_forward_hooks_with_kwargs: dict[int, bool] = {}
+_global_forward_pre_hooks: Hooks = {}
+_global_backward_hooks: Hooks = {}
+_global_backward_pre_hooks: Hooks = {}
+_global_backward_is_full: list[bool] = []  # one entry once a kind was chosen
 
 _C._set_global_module_hooks(
     (
-        global_forward_hooks,
-        global_forward_pre_hooks,
-        global_backward_hooks,
-        global_backward_pre_hooks,
+        _global_forward_hooks,
+        _global_forward_pre_hooks,
+        _global_backward_hooks,
+        _global_backward_pre_hooks,
     )
 )
 
@@ -78,22 +78,22 @@ def add(
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, buffer)`` when any module registers a buffer."""
-    return add(global_buffer_registration_hooks, hook)
+    return add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, submodule)`` when any module registers a submodule."""
-    return add(global_module_registration_hooks, hook)
+    return add(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, parameter)`` when any module registers a parameter."""
-    return add(global_parameter_registration_hooks, hook)
+    return add(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, args)`` before the forward of every module."""
-    return add(global_forward_pre_hooks, hook)
+    return add(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
@@ -101,39 +101,39 @@ def register_module_forward_hook(
 ) -> RemovableHandle:
     """Calls ``hook(module, args, output)`` after the forward of every module."""
     return add(
-        global_forward_hooks,
+        _global_forward_hooks,
         hook,
         options=(
-            (with_kwargs, global_forward_hooks_with_kwargs),
-            (always_call, global_forward_hooks_always_called),
+            (with_kwargs, _global_forward_hooks_with_kwargs),
+            (always_call, _global_forward_hooks_always_called),
         ),
     )
 
 
 def _choose_global(full: bool) -> None:
-    if global_backward_is_full and global_backward_is_full[0] is not full:
+    if _global_backward_is_full and _global_backward_is_full[0] is not full:
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a global Module "
             "hook. Please use only one of them."
         )
-    global_backward_is_full[:] = [full]
+    _global_backward_is_full[:] = [full]
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Deprecated: use :func:`register_module_full_backward_hook`."""
     _choose_global(False)
-    return add(global_backward_hooks, hook)
+    return add(_global_backward_hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, grad_output)`` before the backward of every module."""
-    return add(global_backward_pre_hooks, hook)
+    return add(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
     _choose_global(True)
-    return add(global_backward_hooks, hook)
+    return add(_global_backward_hooks, hook)
 
 
 class WrappedHook:
@@ -249,14 +249,14 @@ class HookMethods(_C.ModuleBase):
         """The full backward hooks, and those of the old kind."""
         full: list[Any] = []
         other: list[Any] = []
-        if global_backward_is_full:
-            (full if global_backward_is_full[0] else other).extend(global_backward_hooks.values())
+        if _global_backward_is_full:
+            (full if _global_backward_is_full[0] else other).extend(_global_backward_hooks.values())
         if self._is_full_backward_hook is not None:
             (full if self._is_full_backward_hook else other).extend(self._backward_hooks.values())
         return full, other
 
     def _get_backward_pre_hooks(self) -> list[Any]:
-        return [*global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """``forward`` with the hooks around it."""

@@ -12,9 +12,7 @@ from rushlight.nn.parameter import Parameter
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
-
-    from typing_extensions import Self
+    from typing import Any, Self
 
 
 def _as_parameter(value: Any) -> Any:
@@ -170,7 +168,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of ``key``, or ``default``."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A dict with these keys and one value."""

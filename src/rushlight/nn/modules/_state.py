@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.nn.modules._hooks import HookMethods, WrappedHook, add
 

@@ -10,9 +10,7 @@ from rushlight.nn.modules.module import Module, _addindent
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
-
-    from typing_extensions import Self
+    from typing import Any, Self
 
 __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",

@@ -7,24 +7,23 @@ from rushlight._C import Tensor
 from rushlight._functions import typename
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.nn.modules._hooks import (
-    WrappedHook as _WrappedHook,
-    global_backward_hooks as _global_backward_hooks,
-    global_backward_pre_hooks as _global_backward_pre_hooks,
-    global_buffer_registration_hooks as _global_buffer_registration_hooks,
-    global_forward_hooks as _global_forward_hooks,
-    global_forward_hooks_always_called as _global_forward_hooks_always_called,
-    global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs,
-    global_forward_pre_hooks as _global_forward_pre_hooks,
-    global_module_registration_hooks as _global_module_registration_hooks,
-    global_parameter_registration_hooks as _global_parameter_registration_hooks,
-    register_module_backward_hook as register_module_backward_hook,
-    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
-    register_module_forward_hook as register_module_forward_hook,
-    register_module_forward_pre_hook as register_module_forward_pre_hook,
-    register_module_full_backward_hook as register_module_full_backward_hook,
-    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
-    register_module_module_registration_hook as register_module_module_registration_hook,
-    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_buffer_registration_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
 )
 from rushlight.nn.modules._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from rushlight.nn.modules._state import StateMethods
@@ -35,9 +34,7 @@ from rushlight.nn.parameter import Parameter
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
-
-    from typing_extensions import Self
+    from typing import Any, Self
 
 __all__ = [
     "Module",
