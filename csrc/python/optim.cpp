@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "autograd/forward.h"
+#include "autograd/profile.h"
 #include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/objects.h"
@@ -444,6 +445,24 @@ PyObject* optimizer_init(PyObject*, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
+// The row of a step in a profile.
+class StepEvent {
+ public:
+  explicit StepEvent(const Rule& rule) {
+    if (!modes.profiled) return;
+    in_ = profile;
+    event_ = in_->begin(ProfileKind::Range, concat("Optimizer.step#", rule.writer));
+  }
+  ~StepEvent() {
+    if (in_ && in_ == profile) in_->end(event_);
+  }
+  StepEvent(const StepEvent&) = delete;
+
+ private:
+  Profile* in_ = nullptr;
+  size_t event_ = 0;
+};
+
 // _optimizer_step(rule, param_groups, state) -> whether it was done
 PyObject* optimizer_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
@@ -451,6 +470,7 @@ PyObject* optimizer_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       fail_as(PyExc_TypeError, "step: param_groups must be a list and state a dict");
     if (modes.intercepted) Py_RETURN_FALSE;
     const Rule& rule = rule_argument(args[0]);
+    StepEvent event(rule);
     PyObject* groups = args[1];
     // All numbers first: reading one may run a user's code.
     std::vector<Hyper> hyper;

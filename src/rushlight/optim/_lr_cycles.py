@@ -185,7 +185,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         low = self.eta_min
         return [low + (base - low) * wave / 2 for base in self.base_lrs]
 
-    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+    def step(self, epoch: float | None = None) -> None:
         """Moves on by one epoch, or to a given one, which may be a fraction."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0

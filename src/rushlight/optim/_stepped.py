@@ -66,8 +66,8 @@ class SteppedOptimizer(Optimizer):
             for name, default in self._options.items():
                 group.setdefault(name, default)
             for p in group["params"]:
-                kept = self.state.get(p)
-                for name in self._scalars if kept else ():
+                kept = self.state.get(p) or {}
+                for name in self._scalars:
                     if name in kept and not isinstance(kept[name], Tensor):
                         kept[name] = torch.tensor(float(kept[name]), dtype=_get_scalar_dtype())
 

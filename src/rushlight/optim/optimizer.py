@@ -213,9 +213,16 @@ class Optimizer:
         @functools.wraps(func)
         def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
             self._opt_called = True
-            if _has_step_hooks(self):
-                return _step_with_hooks(func, (self, *args), kwargs)
-            return func(self, *args, **kwargs)
+            event = None
+            if _C._profile_running():
+                event = _C._profile_begin(f"Optimizer.step#{type(self).__name__}.step")
+            try:
+                if _has_step_hooks(self):
+                    return _step_with_hooks(func, (self, *args), kwargs)
+                return func(self, *args, **kwargs)
+            finally:
+                if event is not None:
+                    _C._profile_end(event)
 
         step.hooked = True  # type: ignore[attr-defined]
         return step  # type: ignore[return-value]

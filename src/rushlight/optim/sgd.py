@@ -72,8 +72,8 @@ class SGD(SteppedOptimizer, rule="SGD"):
             return {}
         state: dict[str, Any] = self.state[p]
         if state.get("momentum_buffer") is None:
-            start = -p.grad if group["maximize"] else p.grad
-            start = decayed(start, p, group["weight_decay"])
+            grad: Any = p.grad
+            start = decayed(-grad if group["maximize"] else grad, p, group["weight_decay"])
             state["momentum_buffer"] = start.detach().clone()
             return {**state, "first": None}
         return state

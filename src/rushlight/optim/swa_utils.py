@@ -10,7 +10,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight._C import Tensor
-from rushlight.nn import Module
+from rushlight.nn.modules.module import Module
 from rushlight.optim._lr_base import LRScheduler, _format_param
 from rushlight.optim.optimizer import Optimizer
 
