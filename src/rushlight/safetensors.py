@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from rushlight import _C
-from rushlight._serialization.atomic import AtomicFile
+from rushlight._serialization.atomic import replace_by
 from rushlight._serialization.storages import default_restore_location
 
 __all__ = ["load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
@@ -79,8 +79,8 @@ def save_file(
 ) -> None:
     """Writes tensors to a safetensors file; the file appears when all of it is written."""
     specs = _specs(tensors)
-    with AtomicFile(filename) as file:
-        _package().serialize_file(specs, f"/dev/fd/{file.fileno()}", metadata=metadata)
+    serialize = _package().serialize_file
+    replace_by(filename, lambda name: serialize(specs, name, metadata=metadata))
 
 
 def _view(buffer: Any, code: str, shape: Any) -> _C.Tensor:

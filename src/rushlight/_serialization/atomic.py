@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from typing import Any
 
 
@@ -84,3 +86,23 @@ class AtomicFile:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def replace_by(path: str | os.PathLike[str], write: Callable[[str], Any]) -> None:
+    """Lets ``write(name)`` write a file beside ``path`` that then takes its place."""
+    file = AtomicFile(path)
+    name = file._fresh_name()
+    try:
+        mode = os.stat(file.target).st_mode
+    except FileNotFoundError:
+        descriptor = os.open(name, os.O_CREAT | os.O_EXCL, 0o666)
+        mode = os.fstat(descriptor).st_mode
+        os.close(descriptor)
+    try:
+        write(name)
+        os.chmod(name, stat.S_IMODE(mode))
+        os.replace(name, file.target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise

@@ -188,6 +188,13 @@ def _bytearray(data: Any = b"", encoding: Any = None) -> bytearray:
     return bytearray(data)
 
 
+def _bytes(*args: Any) -> bytes:
+    """How pickles of protocol 2 write no bytes at all."""
+    if args:
+        raise UnpicklingError("bytes() in a file takes no arguments")
+    return b""
+
+
 def _complex(real: Any, imag: Any) -> complex:
     if type(real) not in (int, float) or type(imag) not in (int, float):
         raise UnpicklingError("a complex number is made of two numbers")
@@ -278,6 +285,7 @@ CLASSES: dict[str, Any] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.bytearray": bytearray,
+    "builtins.bytes": bytes,
     "builtins.complex": complex,
     "builtins.range": range,
     "builtins.slice": slice,
@@ -302,6 +310,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     set: _set,
     frozenset: _frozenset,
     bytearray: _bytearray,
+    bytes: _bytes,
     complex: _complex,
     range: _range,
     slice: _slice,

@@ -49,6 +49,7 @@ _DEVICE = Name("torch", "device")
 _TENSOR = Name("torch", "Tensor")
 _PARAMETER = Name("torch.nn.parameter", "Parameter")
 _LAYOUT = Name("torch.serialization", "_get_layout")
+_ENCODE = Name("_codecs", "encode")
 _ORDERED = Name("collections", "OrderedDict")
 _REBUILD_V2 = Name("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_V3 = Name("torch._utils", "_rebuild_tensor_v3")
@@ -208,6 +209,13 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         else:
             self.save_type(kind)
 
+    def _save_bytes(self, data: bytes) -> None:
+        if self.proto >= 3 or data:
+            self.save_bytes(data)
+        else:  # not as a call of bytes, which PyTorch's reader does not know
+            self._write_call(_ENCODE, ("", "latin1"), data)
+
+    dispatch[bytes] = _save_bytes
     dispatch[_C.Tensor] = _save_tensor
     dispatch[Parameter] = _save_tensor
     dispatch[UntypedStorage] = _save_storage

@@ -23,6 +23,9 @@ _MAX_DEFAULTDICTS = 2000  # their destruction is recursive in CPython
 class _Stop(Exception):
     """The pickle ended."""
 
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
 
 _table: dict[bytes, Callable[[Unpickler], None]] = {}
 
@@ -59,6 +62,7 @@ class Unpickler:
         self._memo: dict[int, Any] = {}
         self._protocol = 0
         self._defaultdicts = 0
+        self._outside = False  # code of the user runs: what it raises is its own affair
 
     def load(self) -> Any:
         """The object."""
@@ -71,11 +75,13 @@ class Unpickler:
                     name = _NAMES.get(code, f"{code!r}")
                     raise UnpicklingError(f"Weights only load failed. Unsupported operand {name}")
                 method(self)
-        except _Stop:
-            return self.stack.pop()
+        except _Stop as stop:
+            return stop.value
         except UnpicklingError:
             raise
         except (IndexError, KeyError, TypeError, ValueError, OverflowError, struct.error) as error:
+            if self._outside:
+                raise
             raise UnpicklingError(
                 f"Weights only load failed. The pickle in the file is corrupt (at "
                 f"{_NAMES.get(code)}: {type(error).__name__}: {error})"
@@ -126,7 +132,7 @@ class Unpickler:
 
     @_on(pickle.STOP)
     def _stop(self) -> None:
-        raise _Stop
+        raise _Stop(self.stack.pop())
 
     @_on(pickle.MARK)
     def _mark(self) -> None:
@@ -423,8 +429,14 @@ class Unpickler:
                     )
             return build(*args)
         if any(function is value for value in self._allowed.values()):
-            return function(*args)
+            return self._outside_call(function, *args)
         raise UnpicklingError(f"Trying to call reduce for unrecognized function {function!r:.200}")
+
+    def _outside_call(self, function: Any, *args: Any, **keywords: Any) -> Any:
+        self._outside = True
+        result = function(*args, **keywords)
+        self._outside = False
+        return result
 
     @_on(pickle.REDUCE)
     def _reduce(self) -> None:
@@ -452,7 +464,7 @@ class Unpickler:
                 "Can only create new object for nn.Parameter or classes allowlisted via "
                 f"`add_safe_globals` but got {kind!r:.200}"
             )
-        return kind.__new__(kind, *args, **keywords)
+        return self._outside_call(kind.__new__, kind, *args, **keywords)
 
     @_on(pickle.BUILD)
     def _build(self) -> None:
@@ -462,7 +474,7 @@ class Unpickler:
         if kind in (OrderedDict, _C.Tensor, Parameter):
             set_attributes(target, state)
         elif any(kind is value for value in self._allowed.values()):
-            _set_state(target, state)
+            self._outside_call(_set_state, target, state)
         else:
             raise UnpicklingError(
                 "Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
@@ -471,7 +483,7 @@ class Unpickler:
 
     @_on(pickle.BINPERSID)
     def _binpersid(self) -> None:
-        self.stack.append(self._persistent_load(self.stack.pop()))
+        self.stack.append(self._outside_call(self._persistent_load, self.stack.pop()))
 
 
 def _set_state(target: Any, state: Any) -> None:
