@@ -67,7 +67,7 @@ PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
-// Multiplies every tensor in place under the name `op`; whether all results are finite.
+// Multiplies every tensor in place under the name `op`; whether all elements were finite before.
 bool scale_tensors(const std::vector<Var>& tensors, double factor, const char* op, bool probes) {
   bool finite = true;
   for (const Var& t : tensors) check_writable(t.get());
@@ -103,8 +103,8 @@ PyObject* scale_grads(PyObject*, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
-// _unscale_grads(tensors, inverse scale) -> whether something is infinite or NaN afterwards; None:
-// they must be taken one by one.
+// _unscale_grads(tensors, inverse scale) -> whether something was infinite or NaN; None: they
+// must be taken one by one.
 PyObject* unscale_grads(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     if (count != 2) fail_as(PyExc_TypeError, "_unscale_grads expects tensors and a factor");

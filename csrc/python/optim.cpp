@@ -6,6 +6,7 @@
 #include "autograd/profile.h"
 #include "autograd/writes.h"
 #include "ops/functions.h"
+#include "python/module_type.h"
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/optim_rules.h"
@@ -211,13 +212,20 @@ class StepRun {
            t->storage->device.type == Device::CPU;
   }
 
+  // An error about a parameter, which the model's name for it makes clear.
+  template <class... Parts>
+  [[noreturn]] void refuse(const Tensor* p, const Parts&... parts) {
+    std::string which = parameter_text(p);
+    fail(rule_.writer, ": ", parts..., which.empty() ? "" : " (" + which + ")");
+  }
+
   void add(Tensor* p, const Hyper& hyper, unsigned used) {
     Tensor* g = p->extra->grad;
-    check(is_differentiable(p->dtype), rule_.writer,
-          ": a parameter must be of a floating point or complex dtype, got ", name(p->dtype));
-    check(g->sizes == p->sizes, rule_.writer, ": the size of the gradient ", g->sizes,
-          " must match the size of its parameter ", p->sizes,
-          "; was the parameter's .data replaced after backward()?");
+    if (!is_differentiable(p->dtype)) [[unlikely]]
+      refuse(p, "a parameter must be of a floating point or complex dtype, got ", name(p->dtype));
+    if (g->sizes != p->sizes) [[unlikely]]
+      refuse(p, "the size of the gradient ", g->sizes, " must match the size of its parameter ",
+             p->sizes, "; was the parameter's .data replaced after backward()?");
     check_writable(p);
     Entry& e = entries_.emplace_back();
     e.param = p;
@@ -281,15 +289,15 @@ class StepRun {
     }
     Tensor *t = as_tensor(value), *p = e.param;
     check_writable(t);
-    if (slot.scalar)
-      check(t->numel == 1 && is_floating(t->dtype), rule_.writer, ": '", slot.name,
-            "' of a parameter's state must hold one floating point number, got shape ", t->sizes,
-            " and dtype ", name(t->dtype));
-    else
-      check(t->sizes == p->sizes && is_complex(t->dtype) == is_complex(p->dtype), rule_.writer,
-            ": the size of the state '", slot.name, "' ", t->sizes, " (", name(t->dtype),
-            ") must match the size of its parameter ", p->sizes, " (", name(p->dtype),
-            "); was the state of another model loaded?");
+    if (slot.scalar) {
+      if (t->numel != 1 || !is_floating(t->dtype)) [[unlikely]]
+        refuse(p, "'", slot.name, "' of its state must hold one floating point number, got shape ",
+               t->sizes, " and dtype ", name(t->dtype));
+    } else if (t->sizes != p->sizes || is_complex(t->dtype) != is_complex(p->dtype)) [[unlikely]] {
+      refuse(p, "the size of the state '", slot.name, "' ", t->sizes, " (", name(t->dtype),
+             ") must match the size of its parameter ", p->sizes, " (", name(p->dtype),
+             "); was the state of another model loaded?");
+    }
     return t;
   }
 

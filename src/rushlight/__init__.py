@@ -139,6 +139,8 @@ def _home(name: str) -> str:
         return _lazy_names[name]
     if "_autocast" in name or "autocast_" in name:
         return "amp._state"
+    if name.startswith("_foreach_"):
+        return "_foreach"
     return "" if name.startswith("_") else "_settings"
 
 

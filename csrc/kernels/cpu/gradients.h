@@ -7,7 +7,7 @@ namespace rl::cpu {
 
 // x[i] *= factor for n contiguous elements of a real floating dtype.
 void scale(DType d, void* x, int64_t n, double factor);
-// The same; whether every result is finite.
+// The same; whether every element was finite before.
 bool scale_finite(DType d, void* x, int64_t n, double factor);
 
 }  // namespace rl::cpu
