@@ -143,6 +143,37 @@ def rms_norm(x, shape, weight=None, eps=None):
     return y if weight is None else y * weight
 
 
+def by_channel(v, ndim):
+    return v.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+def affine(y, weight, bias):
+    y = y if weight is None else y * by_channel(weight, y.dim())
+    return y if bias is None else y + by_channel(bias, y.dim())
+
+
+def batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    if training:
+        dims = (0, *range(2, x.dim()))
+        n = count(x, dims)
+        mean = total(x, dims) / n
+        var = total((x - by_channel(mean, x.dim())) ** 2, dims) / n
+    y = (x - by_channel(mean, x.dim())) * (by_channel(var, x.dim()) + eps) ** -0.5
+    return affine(y, weight, bias)
+
+
+def native_group_norm(x, weight, bias, n, c, inner, groups, eps):
+    rows = x.reshape(n, groups, x.shape[1:].numel() // groups)
+    mean = total(rows, 2, True) / count(rows, 2)
+    rstd = (total((rows - mean) ** 2, 2, True) / count(rows, 2) + eps) ** -0.5
+    y = affine(((rows - mean) * rstd).reshape(x.shape), weight, bias)
+    return y, mean.squeeze(2), rstd.squeeze(2)
+
+
+def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return native_group_norm(x, weight, bias, x.shape[0], None, None, num_groups, eps)[0]
+
+
 def nansum(x, dim=None, keepdim=False, dtype=None):
     return total(x.masked_fill(x.detach().isnan(), 0.0), dim, keepdim)
 
@@ -182,4 +213,7 @@ DECOMPOSITIONS = {
     "nansum": nansum,
     "nn.functional.layer_norm": layer_norm,
     "nn.functional.rms_norm": rms_norm,
+    "nn.functional.batch_norm": batch_norm,
+    "nn.functional.group_norm": group_norm,
+    "native_group_norm": native_group_norm,
 }

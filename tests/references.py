@@ -4,6 +4,7 @@ import numpy as np
 
 import reference_joins
 import reference_layers
+import reference_norms
 import reference_reductions
 import rushlight as torch
 from reference_joins import as_strided
@@ -176,4 +177,5 @@ REFERENCES = {
     **reference_reductions.REFERENCES,
     **reference_joins.REFERENCES,
     **reference_layers.REFERENCES,
+    **reference_norms.REFERENCES,
 }

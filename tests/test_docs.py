@@ -19,7 +19,7 @@ MODULES = sorted(
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "design").glob("*.md"))
-EVERY_PAGE = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+EVERY_PAGE = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"]
 
 
 def name_of(page):

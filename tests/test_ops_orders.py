@@ -28,11 +28,14 @@ TUPLES = {"aminmax", "max", "min", "native_layer_norm"}
 def slopes(f, inputs, v, u, order):
     """<u, f> and its derivatives along v, up to an order, by reverse mode."""
     found = [inner(u, f(*inputs))]
+    wanted, v = zip(
+        *((x, t) for x, t in zip(inputs, v, strict=True) if x.requires_grad), strict=True
+    )
     for _ in range(order):
         if not found[-1].requires_grad:
             found.append(torch.zeros((), dtype=torch.float64))
             continue
-        grads = torch.autograd.grad(found[-1], inputs, create_graph=True, allow_unused=True)
+        grads = torch.autograd.grad(found[-1], wanted, create_graph=True, allow_unused=True)
         found.append(inner(grads, v))
     return found
 

@@ -13,12 +13,14 @@ namespace {
 struct Cast {
   Var source;  // keeps the key from being another tensor's
   Var result;
+  uint32_t version = 0;  // of the source: a parameter may be written to inside a region
 };
 thread_local std::unordered_map<const Tensor*, Cast> casts;
 
 bool is_cacheable(const Var& v, DType target) {
-  return autocast_state.cache && target == autocast_state.dtype && v.dtype() == DType::F32 &&
-         v->requires_grad && !v->grad_fn && !(v->extra && v->extra->base);
+  return autocast_state.cache && !modes.inference && target == autocast_state.dtype &&
+         v.dtype() == DType::F32 && v->requires_grad && !v->grad_fn &&
+         !(v->extra && v->extra->base);
 }
 
 }  // namespace
@@ -27,9 +29,9 @@ Var autocast(const Var& v, DType target) {
   if (!is_castable(v) || v.dtype() == target) return v;
   if (!is_cacheable(v, target)) return ops::to(v, target);
   Cast& known = casts[v.get()];
-  if (!known.result) {
+  if (!known.result || known.version != v->storage->version) {
     GradMode on(true);
-    known = {v, ops::to(v, target)};
+    known = {v, ops::to(v, target), v->storage->version};
   }
   return known.result;
 }

@@ -78,6 +78,34 @@ bool is_entered(int64_t level) {
   return false;
 }
 
+HiddenDims random_levels() {
+  HiddenDims different;
+  for (const VmapLevel& level : vmap_levels) {
+    check(level.randomness != VmapLevel::Error,
+          "vmap: called random operation while in randomness error mode. Please either use the "
+          "'same' or 'different' randomness flags on vmap or perform the randomness operation out "
+          "of vmap");
+    if (level.randomness != VmapLevel::Different) continue;
+    different.levels.push_back(level.id);
+    different.sizes.push_back(level.size);
+  }
+  return different;
+}
+
+void give_samples(Tensor* t, const HiddenDims& hidden) {
+  check(is_exclusive(t),
+        "vmap: a tensor that is not batched (sizes ", t->sizes,
+        ") cannot be filled with numbers that differ between samples; make it inside, or from a "
+        "batched tensor");
+  Var all = empty(hidden.prefixed(t->sizes), t->dtype);
+  std::swap(t->storage, all->storage);
+  int n = hidden.count();
+  t->offset = 0;
+  t->strides = Ints(all->strides.data() + n, t->dim());
+  t->contiguous = is_contiguous(t->sizes, t->strides);
+  set_batch(t, {hidden.levels, hidden.sizes, Ints(all->strides.data(), n)});
+}
+
 void HiddenDims::add_tensor(const Tensor* t) {
   const Batch* batch = batch_of(t);
   if (!batch) return;

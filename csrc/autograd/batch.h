@@ -83,6 +83,10 @@ struct VmapLevel {
 };
 extern thread_local std::vector<VmapLevel> vmap_levels;
 bool is_entered(int64_t level);
+// Those in which samples draw numbers of their own; raises where drawing is an error.
+HiddenDims random_levels();
+// Makes a new tensor, whose content does not matter, batched.
+void give_samples(Tensor* t, const HiddenDims& hidden);
 
 // Sums over the hidden dimensions that a gradient has, that what it flows into (`key`) lacks and
 // that nobody is inside of any more.

@@ -2,11 +2,13 @@
 
 #include <chrono>
 
+#include "autograd/profile_stack.h"
 #include "tensor/allocator.h"
 
 namespace rl {
 
 thread_local Profile* profile = nullptr;
+thread_local ProfileStacks profile_stacks;
 
 namespace {
 
@@ -16,10 +18,30 @@ int64_t now() {
       .count();
 }
 
+constexpr int kMaxFrames = 64;
+
 }  // namespace
+
+void ProfileStacks::note(size_t event) {
+  PyCodeObject* codes[kMaxFrames];
+  int offsets[kMaxFrames], count = rl_user_stack(codes, offsets, kMaxFrames);
+  of.resize(event + 1);
+  for (int i = 0; i < count; i++) {
+    Py_INCREF(codes[i]);
+    of[event].push_back({codes[i], offsets[i]});
+  }
+}
+
+void ProfileStacks::clear() {
+  for (auto& frames : of)
+    for (Where& frame : frames) frame.drop();
+  of.clear();
+  wanted = false;
+}
 
 Profile::~Profile() {
   for (ProfileEvent& event : events_) event.where.drop();
+  profile_stacks.clear();
 }
 
 size_t Profile::begin(ProfileKind kind, std::string name, const Node* node) {
@@ -34,6 +56,7 @@ size_t Profile::begin(ProfileKind kind, std::string name, const Node* node) {
     Py_XINCREF(event.where.code);
   } else {
     event.where.note();
+    if (profile_stacks.wanted) profile_stacks.note(events_.size());
   }
   open_ = int64_t(events_.size());
   events_.push_back(std::move(event));

@@ -8,6 +8,7 @@
 #include "autograd/node.h"
 #include "autograd/writes.h"
 #include "ops/functions.h"
+#include "python/module_type.h"
 
 namespace rl {
 
@@ -298,8 +299,10 @@ void SavedTensor::check_version(Node* owner) const {
     size_t suffix = made.find("Backward");
     text << ", which is output " << tensor_->output_nr << " of " << made.substr(0, suffix) << ",";
   }
-  text << " is at version " << s->version << "; expected version " << version_ << " instead.\n"
-       << "  saved by " << Py_TYPE(owner)->tp_name << ", the backward of "
+  text << " is at version " << s->version << "; expected version " << version_ << " instead.\n";
+  if (std::string parameter = parameter_text(tensor_); !parameter.empty())
+    text << "  it is " << parameter << "\n";
+  text << "  saved by " << Py_TYPE(owner)->tp_name << ", the backward of "
        << owner->where.text_with_source() << "\n";
   if (*written.where)
     text << "  overwritten by " << writer_name(written.op) << " at "

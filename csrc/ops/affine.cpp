@@ -383,6 +383,7 @@ Var bilinear(const Var& x, const Var& y, const Var& weight, const Var& bias) {
   check(!bias || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
         "bilinear(): bias size does not match weight size: got ",
         bias && bias.dim() ? bias.size(0) : 0, " but expected ", weight.size(0));
+  WithoutAutocast off;
   // Rows r, outputs o: sum over i of x[r, i] * (y[r] @ weight[o]^T)[i].
   int64_t rows = row_count(x), o = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
   Ints sizes = x.sizes();

@@ -216,6 +216,7 @@ RL_OP(Bmm)
 // bmm for any number of batch dimensions, which broadcast.
 struct BroadcastBmm : Bilinear {
   static constexpr auto signature = "_broadcast_bmm(Tensor input, Tensor mat2)";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto grad_name = "BmmBackward0";
   static constexpr auto doc = "_broadcast_bmm(a, b): the products of batches that broadcast.";
   static constexpr auto family = "contraction";

@@ -13,9 +13,10 @@ namespace {
     static constexpr auto signature = "_dropout(Tensor input, Tensor mask, float scale)";     \
     static constexpr auto grad_name = name;                                                   \
     static constexpr auto saves = "mask";                                                     \
+    static constexpr Batching batching = Batching::Broadcast;                                 \
     static Var forward(const Var& input, const Var& mask, double scale) {                     \
       Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype());                \
-      run(x.get(), mask.get(), y.get(), scale);                                               \
+      run(x.get(), ops::contiguous(mask).get(), y.get(), scale);                              \
       return y;                                                                               \
     }                                                                                         \
     static void vjp(Back& b, const In&, const In& mask, double scale) {                       \
@@ -44,16 +45,18 @@ void check_dropout(const Var& input, double p) {
 
 double scale_of(double p) { return p == 1 ? 0 : 1 / (1 - p); }
 
-Var draw_mask(const Ints& sizes, double p, Generator* generator) {
-  Var mask = empty(sizes, DType::Bool);
+// Drawn in x's layout: torch's engine follows the order of memory.
+Var draw_mask(const Var& x, double p, Generator* generator) {
+  if (p == 1) return ops::zeros(x.sizes(), DType::Bool);
+  Var mask = empty_like(x.get(), DType::Bool);
   fill_bernoulli(mask.get(), 1 - p, generator);
-  return mask;
+  return ops::contiguous(mask);
 }
 
 Var dropout(const Var& input, double p, bool train, bool inplace, Generator* generator) {
   if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
-  Var mask = draw_mask(input.sizes(), p, generator);
+  Var mask = draw_mask(input, p, generator);
   if (!inplace) return call<Apply>(input, mask, scale_of(p));
   auto write = [&] {
     if (input->contiguous) return Apply::run(input.get(), mask.get(), input.get(), scale_of(p));
@@ -91,8 +94,7 @@ struct NativeDropout : Composite {
                                     Generator* generator) {
     check_dropout(input, p);
     bool on = train.value_or(true);
-    Var mask =
-        on ? draw_mask(input.sizes(), p, generator) : ops::full(input.sizes(), 1, DType::Bool);
+    Var mask = on ? draw_mask(input, p, generator) : ops::full(input.sizes(), 1, DType::Bool);
     return {call<NativeApply>(input, mask, on ? scale_of(p) : 1.0), mask};
   }
 };
@@ -120,7 +122,8 @@ Var feature_dropout(const Var& input, double p, bool train, bool inplace, Genera
   if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
   Var noise = empty(channel_sizes(input), input.dtype());
-  fill_bernoulli(noise.get(), 1 - p, generator);
+  if (p == 1) ops::copy_data(noise.get(), ops::zeros(noise.sizes(), noise.dtype()).get());
+  else fill_bernoulli(noise.get(), 1 - p, generator);
   noise = ops::mul(noise, Var(scale_of(p)));
   return as_asked(input, inplace, "feature_dropout_", [&](const Var& x) { return x * noise; });
 }
@@ -132,14 +135,14 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
   if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
   const char* name = features ? "feature_alpha_dropout_" : "alpha_dropout_";
-  Ints sizes = features ? channel_sizes(input) : input.sizes();
   if (p == 1) {
     Var zero = ops::zeros({}, input.dtype());
     return as_asked(input, inplace, name, [&](const Var& x) { return x * zero; });
   }
   constexpr double alpha = 1.7580993408473766;
   double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
-  Var noise = empty(sizes, input.dtype());
+  Var noise = features ? empty(channel_sizes(input), input.dtype())
+                       : empty_like(input.get(), input.dtype());
   fill_bernoulli(noise.get(), 1 - p, generator);
   Var shift = (Var(1) - noise) * Var(-alpha * a) + Var(alpha * a * p);
   Var scale = noise * Var(a);

@@ -272,7 +272,7 @@ class Contraction {
       return v.sizes() == sizes ? v : ops::reshape(v, sizes);
     };
     Var z;
-    if (batch.empty() && left.empty() && right.empty()) {
+    if (batch.empty() && left.empty() && right.empty() && !modes.autocast) {
       z = ops::dot(ops::reshape(x, {extent(summed)}), ops::reshape(y, {extent(summed)}));
     } else {
       z = ops::matmul(grouped(x, left, summed), grouped(y, summed, right));

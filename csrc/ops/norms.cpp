@@ -1,7 +1,8 @@
 // Norms of vectors.
+#include "ops/norms.h"
+
 #include "kernels/cpu/reduce.h"
 #include "ops/broadcast.h"
-#include "ops/op.h"
 #include "ops/reduce.h"
 
 namespace rl {
@@ -194,4 +195,12 @@ struct Dist : General {
 RL_OP(Dist)
 
 }  // namespace
+
+namespace ops {
+
+Var vector_norm(const Var& a, double ord, const Ints& dims, bool keepdim) {
+  return call<VectorNorm>(a, ord, dims, keepdim, std::nullopt);
+}
+
+}  // namespace ops
 }  // namespace rl

@@ -503,7 +503,7 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
                   bool inplace) {
   Profiled event;
   if (modes.profiled) [[unlikely]] {
-    event.op(op.name);
+    event.op(inplace ? (std::string(op.name) + "_").c_str() : op.name);
     for (int i = 0; i < op.inputs; i++) event.shape(in[i]);
   }
   if (into && batched_tensors) [[unlikely]]

@@ -11,6 +11,7 @@ using Options = std::optional<DType>;
 
 struct Sampling : Creation_ {
   static constexpr auto family = "random";
+  static constexpr bool sees_batches = true;
 };
 
 #define RL_RANDOM(Type, function_name, fill, text)                                                \
@@ -80,6 +81,16 @@ struct RandPerm : Sampling {
   static constexpr auto doc = "randperm(n): the integers from 0 to n - 1 in a random order.";
   static Var forward(int64_t n, Generator* generator, Options dtype, PyObject*,
                      std::optional<Device>, bool requires_grad, PyObject*) {
+    if (!vmap_levels.empty())
+      if (HiddenDims different = random_levels()) {
+        Vars samples;
+        for (int64_t i = 0; i < std::max<int64_t>(different.samples(), 1); i++)
+          samples.push_back(order(n, generator, dtype, requires_grad));
+        return different.hide(different.join("randperm", samples));
+      }
+    return order(n, generator, dtype, requires_grad);
+  }
+  static Var order(int64_t n, Generator* generator, Options dtype, bool requires_grad) {
     DType result = dtype.value_or(DType::I64);
     check(n >= 0, "randperm: Trying to create tensor with negative dimension ", n);
     if (result == DType::Bool || is_complex(result))
@@ -87,8 +98,10 @@ struct RandPerm : Sampling {
               info(result).tensor_name, "'");
     check(n <= exact_integers(result), "randperm: n = ", n, " is too large for ", name(result));
     Var order = empty({n}, DType::I64);
-    Stream stream(generator, n);
-    {
+    if (generator->mersenne) {
+      cpu::fill_permutation(*generator->mersenne, order->data<int64_t>(), n);
+    } else {
+      Stream stream(generator, n);
       Unlocked unlocked(double(n) * 8, {order.get()});
       cpu::fill_permutation(order->data<int64_t>(), n, stream.seed, stream.offset);
     }
@@ -119,12 +132,17 @@ void zero_gradients(Back& b, const In& first, const In* second) {
 
 struct Bernoulli : General {
   static constexpr auto signature = "bernoulli(Tensor input, *, Generator? generator=None)";
-  static constexpr Batching batching = Batching::Shift;
+  static constexpr bool sees_batches = true;
   static constexpr auto doc = "bernoulli(p): 1 with the probability in p, else 0.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, Generator* generator) {
-    Var v = empty_like(input.get(), input.dtype());
-    fill_bernoulli(v.get(), probabilities(input, input.sizes()), generator);
+    if (batch_of(input.get())) {
+      Var uniform = empty(input.sizes(), input.dtype());
+      fill_uniform(uniform.get(), 0, 1, generator);
+      return ops::to(uniform < input, input.dtype());
+    }
+    Var v = empty(input.sizes(), input.dtype());
+    fill_bernoulli(v.get(), probabilities(input, input.sizes()), input.dtype(), generator);
     return v;
   }
   static void vjp(Back& b, const In& input, Generator*) { zero_gradients(b, input, nullptr); }
@@ -135,11 +153,11 @@ RL_OP(Bernoulli)
 struct BernoulliNumber : General {
   static constexpr auto signature =
       "bernoulli(Tensor input, float p, *, Generator? generator=None)";
-  static constexpr Batching batching = Batching::Shift;
+  static constexpr bool sees_batches = true;
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, double p, Generator* generator) {
-    Var v = empty_like(input.get(), input.dtype());
+    Var v = empty(input.sizes(), input.dtype());
     fill_bernoulli(v.get(), p, generator);
     return v;
   }
@@ -159,6 +177,7 @@ struct Multinomial : NonDifferentiable {
   static constexpr auto family = "random";
   static Var forward(const Var& input, int64_t num_samples, bool replacement,
                      Generator* generator) {
+    if (!vmap_levels.empty()) random_levels();
     check(input.dim() == 1 || input.dim() == 2, "prob_dist must be 1 or 2 dim, got shape ",
           input.sizes());
     check(is_floating(input.dtype()),
@@ -173,6 +192,11 @@ struct Multinomial : NonDifferentiable {
     Var weights = ops::contiguous(ops::to(input, DType::F64));
     for (int64_t r = 0; r < rows; r++) check_row(weights->data<double>() + r * cols, cols);
     Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64);
+    if (generator->mersenne) {
+      cpu::multinomial(*generator->mersenne, input.dtype(), weights->data<double>(), rows, cols,
+                       num_samples, replacement, drawn->data<int64_t>());
+      return drawn;
+    }
     int64_t each = (std::max(num_samples, cols) + 31) / 32 * 32;
     Stream stream(generator, rows * each);
     Unlocked unlocked(double(rows) * double(cols + num_samples) * 8, {weights.get(), drawn.get()});
@@ -196,6 +220,7 @@ RL_OP(Multinomial)
 Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Generator* generator) {
   Var v = empty(sizes, dtype);
   fill_normal(v.get(), 0, 1, generator);
+  if (batch_of(std.get())) return ops::to(v * std + mean, dtype);
   Var deviations = ops::contiguous(ops::to(std, DType::F64));
   const double* s = deviations->data<double>();
   for (int64_t i = 0; i < deviations.numel(); i++)
@@ -204,6 +229,7 @@ Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Gene
 }
 
 struct NormalBoth : General {
+  static constexpr bool sees_batches = true;
   static constexpr auto signature = "normal(Tensor mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward3";
   static constexpr auto doc = "normal(mean, std): normal numbers, a mean and a deviation for each.";
@@ -220,6 +246,7 @@ struct NormalBoth : General {
 RL_OP(NormalBoth)
 
 struct NormalMean : General {
+  static constexpr bool sees_batches = true;
   static constexpr auto signature =
       "normal(Tensor mean, float std=1, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward1";
@@ -236,6 +263,7 @@ struct NormalMean : General {
 RL_OP(NormalMean)
 
 struct NormalStd : General {
+  static constexpr bool sees_batches = true;
   static constexpr auto signature = "normal(float mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward2";
   static constexpr auto doc = "normal(mean, std): normal numbers, a deviation for each.";

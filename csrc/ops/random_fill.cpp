@@ -1,4 +1,8 @@
 // Random numbers into existing memory: the methods whose names end in an underscore.
+#include <algorithm>
+
+#include "autograd/batch.h"
+#include "kernels/cpu/convert.h"
 #include "ops/random.h"
 #include "ops/write.h"
 
@@ -26,17 +30,80 @@ double greatest(DType d) {
   }
 }
 
-// Calls fill(dtype, data, n, stream) for all elements in row-major order, whatever t's layout.
-template <class Fill>
-void fill_rows(Tensor* t, Generator* generator, const Fill& fill) {
-  if (t->numel == 0) return;
-  Var target = t->contiguous ? Var(t) : empty(t->sizes, t->dtype);
-  Stream stream(generator, t->numel * (is_complex(t->dtype) ? 2 : 1));
-  {
-    Unlocked unlocked(double(t->numel) * 4, {target.get()});
-    fill(t->dtype, target->data(), t->numel, stream);
+// The dimensions of t from the outermost in memory to the innermost.
+Ints memory_order(const Tensor* t) {
+  Ints order;
+  for (int d = 0; d < t->dim(); d++) order.push_back(d);
+  auto step = [t](int64_t d) { return t->strides[int(d)]; };
+  if (t->dim() > 1)
+    std::stable_sort(&order[0], &order[0] + t->dim(),
+                     [&](int64_t a, int64_t b) { return step(a) > step(b); });
+  return order;
+}
+
+Var permuted(const Var& v, const Ints& order) {
+  Ints sizes, strides;
+  for (int64_t d : order) {
+    sizes.push_back(v.sizes()[int(d)]);
+    strides.push_back(v->strides[int(d)]);
   }
+  return alias(v.get(), std::move(sizes), std::move(strides), v->offset);
+}
+
+// Calls fill(data) for memory of t's elements in row-major order.
+template <class Fill>
+void fill_layout(Tensor* t, const Fill& fill) {
+  Var target = t->contiguous ? Var(t) : empty(t->sizes, t->dtype);
+  fill(target.get());
   if (target.get() != t) ops::copy_data(t, target.get());
+}
+
+// counter(dtype, data, n, stream) for all elements in row-major order.
+template <class Counter>
+void fill_counter(Tensor* t, Generator* generator, const Counter& counter) {
+  Stream stream(generator, t->numel * (is_complex(t->dtype) ? 2 : 1));
+  fill_layout(t, [&](Tensor* target) {
+    Unlocked unlocked(double(t->numel) * 4, {target});
+    counter(t->dtype, target->data(), t->numel, stream);
+  });
+}
+
+// torch(engine, dtype, data, n) for all elements in the order of memory. The lock is kept: the
+// engine has one state.
+template <class Torch>
+void fill_torch(Tensor* t, Generator* generator, const Torch& torch) {
+  Var view = t->contiguous ? Var(t) : permuted(Var(t), memory_order(t));
+  fill_layout(view.get(), [&](Tensor* target) {
+    torch(*generator->mersenne, t->dtype, target->data(), t->numel);
+  });
+}
+
+// As the levels of vmap ask: numbers for every sample, or the same for all.
+template <class Fill>
+void fill_in_vmap(Tensor* t, const Fill& fill) {
+  HiddenDims different = random_levels();
+  if (different && !batch_of(t)) give_samples(t, different);
+  const Batch* batch = batch_of(t);
+  if (!batch) return fill(t);
+  Var all = all_samples(t);
+  Ints drawn = all.sizes();
+  for (int i = 0; i < batch->levels.size(); i++)
+    if (!different.levels.contains(batch->levels[i])) drawn[i] = 1;
+  if (drawn == all.sizes()) return fill(all.get());
+  Var few = empty(drawn, t->dtype);
+  fill(few.get());
+  ops::copy_data(all.get(), few.get());
+}
+
+template <class Counter, class Torch>
+void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const Torch& torch) {
+  auto fill = [&](Tensor* target) {
+    if (target->numel == 0) return;
+    if (generator->mersenne) fill_torch(target, generator, torch);
+    else fill_counter(target, generator, counter);
+  };
+  if (vmap_levels.empty()) fill(t);
+  else fill_in_vmap(t, fill);
 }
 
 }  // namespace
@@ -82,46 +149,111 @@ Var probabilities(const Var& p, const Ints& sizes) {
   GradMode off(false);
   check(can_expand(p.sizes(), sizes), "bernoulli_: probabilities of shape ", p.sizes(),
         " cannot be expanded to ", sizes);
-  Var each = ops::contiguous(ops::expand(ops::to(p, DType::F64), sizes));
+  Var each = ops::contiguous(ops::to(p, DType::F64));
   const double* x = each->data<double>();
   for (int64_t i = 0; i < each.numel(); i++)
     check(x[i] >= 0 && x[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ",
           x[i]);
-  return each;
+  return ops::expand(each, sizes);
 }
 
 void fill_uniform(Tensor* t, double from, double to, Generator* generator) {
   check_uniform(t->dtype, from, to);
-  fill_rows(t, generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-    cpu::fill_uniform(real_of(d), out, is_complex(d) ? 2 * n : n, s.seed, s.offset, from, to);
-  });
+  int64_t parts = is_complex(t->dtype) ? 2 : 1;
+  fill_rows(
+      t, generator,
+      [&](DType d, void* out, int64_t n, const Stream& s) {
+        cpu::fill_uniform(real_of(d), out, parts * n, s.seed, s.offset, from, to);
+      },
+      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_uniform(m, real_of(d), out, parts * n, from, to);
+      });
 }
 
 void fill_normal(Tensor* t, double mean, double std, Generator* generator) {
   check_normal(t->dtype, std);
-  fill_rows(t, generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-    cpu::fill_normal(d, out, n, s.seed, s.offset, mean, std);
-  });
+  if (is_complex(t->dtype))
+    return fill_normal(ops::view_as_real(alias(t)).get(), mean, std / std::sqrt(2.0), generator);
+  fill_rows(
+      t, generator,
+      [&](DType d, void* out, int64_t n, const Stream& s) {
+        cpu::fill_normal(d, out, n, s.seed, s.offset, mean, std);
+      },
+      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_normal(m, d, out, n, mean, std, t->contiguous);
+      });
 }
+
+namespace {
+
+// An integer as a floating type keeps it.
+int64_t as_stored(DType d, int64_t x) {
+  if (d == DType::F64) return int64_t(double(x));
+  if (d == DType::F32) return int64_t(float(x));
+  Var v = empty({}, d);
+  cpu::convert_unit(d, v->data(), DType::I64, &x, 1);
+  cpu::convert_unit(DType::I64, &x, d, v->data(), 1);
+  return x;
+}
+
+// How far apart its neighbours are there.
+int64_t spacing(DType d, int64_t x) {
+  int digits = d == DType::F64 ? 53 : d == DType::F32 ? 24 : d == DType::F16 ? 11 : 8;
+  int exponent = std::ilogb(double(x));
+  return int64_t(1) << std::max(0, exponent - digits + 1);
+}
+
+void fill_range(Tensor* t, int64_t low, uint64_t range, Generator* generator) {
+  fill_rows(
+      t, generator,
+      [&](DType d, void* out, int64_t n, const Stream& s) {
+        cpu::fill_integers(d, out, n, s.seed, s.offset, low, range);
+      },
+      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_integers(m, d, out, n, low, range);
+      });
+}
+
+}  // namespace
 
 void fill_integers(Tensor* t, int64_t low, int64_t high, Generator* generator) {
   check_integers(t->dtype, low, high);
-  fill_rows(t, generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-    cpu::fill_integers(d, out, n, s.seed, s.offset, low, uint64_t(high) - uint64_t(low));
-  });
+  if (is_floating(t->dtype)) {
+    int64_t first = as_stored(t->dtype, low + 1), last = as_stored(t->dtype, high - 1);
+    if (first < low) low = first + spacing(t->dtype, low + 1);
+    if (last >= high) high = last - spacing(t->dtype, high - 1);
+    check(low < high,
+          "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
+          "but got from=",
+          low, " >= to=", high);
+  }
+  fill_range(t, low, uint64_t(high) - uint64_t(low), generator);
 }
 
 void fill_bernoulli(Tensor* t, double p, Generator* generator) {
   check_bernoulli(t->dtype, p);
-  fill_rows(t, generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-    cpu::fill_bernoulli(d, out, n, s.seed, s.offset, p);
-  });
+  fill_rows(
+      t, generator,
+      [&](DType d, void* out, int64_t n, const Stream& s) {
+        cpu::fill_bernoulli(d, out, n, s.seed, s.offset, p);
+      },
+      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_bernoulli(m, d, out, n, p);
+      });
 }
 
-void fill_bernoulli(Tensor* t, const Var& probabilities, Generator* generator) {
-  fill_rows(t, generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-    cpu::fill_bernoulli_each(d, out, probabilities->data<double>(), n, s.seed, s.offset);
-  });
+void fill_bernoulli(Tensor* t, const Var& probabilities, DType type, Generator* generator) {
+  bool by_memory = generator->mersenne && !t->contiguous;
+  Var each = ops::contiguous(by_memory ? permuted(probabilities, memory_order(t)) : probabilities);
+  const auto* p = each->data<double>();
+  fill_rows(
+      t, generator,
+      [&](DType d, void* out, int64_t n, const Stream& s) {
+        cpu::fill_bernoulli_each(d, out, p, n, s.seed, s.offset);
+      },
+      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_bernoulli_each(m, d, out, p, type == DType::F64, n);
+      });
 }
 
 namespace {
@@ -190,7 +322,7 @@ struct BernoulliTensor_ : InPlace {
   static Var forward(const Var& input, const Var& p, Generator* generator) {
     check_bernoulli(input.dtype(), 0);
     Var each = probabilities(p, input.sizes());
-    auto write = [&] { fill_bernoulli(input.get(), each, generator); };
+    auto write = [&] { fill_bernoulli(input.get(), each, p.dtype(), generator); };
     return overwrite<BernoulliTensorNode>(input, "bernoulli_", write);
   }
 };
@@ -220,9 +352,14 @@ struct Exponential_ : InPlace {
           info(input.dtype()).tensor_name);
     check(lambd > 0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
     auto write = [&] {
-      fill_rows(input.get(), generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_exponential(d, out, n, s.seed, s.offset, lambd);
-      });
+      fill_rows(
+          input.get(), generator,
+          [&](DType d, void* out, int64_t n, const Stream& s) {
+            cpu::fill_exponential(d, out, n, s.seed, s.offset, lambd);
+          },
+          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+            cpu::fill_exponential(m, d, out, n, lambd);
+          });
     };
     return overwrite<ExponentialNode>(input, "exponential_", write);
   }
@@ -245,11 +382,17 @@ int64_t random_limit(DType d) {
   }
 }
 
+// Without `to`: up to the last of them.
 template <class Node>
-Var random_between(const Var& input, int64_t low, int64_t high, Generator* generator) {
+Var random_between(const Var& input, int64_t low, std::optional<int64_t> to, Generator* generator) {
   if (is_complex(input.dtype())) fail_dtype("random_kernel_cpu", input.dtype());
+  int64_t high = to.value_or(random_limit(input.dtype()));
   check_integers(input.dtype(), low, high);
-  auto write = [&] { fill_integers(input.get(), low, high, generator); };
+  auto write = [&] {
+    if (to) return fill_integers(input.get(), low, high, generator);
+    uint64_t end = input.dtype() == DType::I64 ? uint64_t(1) << 63 : uint64_t(high);
+    fill_range(input.get(), low, end - uint64_t(low), generator);
+  };
   return overwrite<Node>(input, "random_", write);
 }
 
@@ -259,8 +402,7 @@ struct RandomBetween_ : InPlace {
   static constexpr auto doc = "random_(from, to): fills with integers from [from, to).";
   static Var forward(const Var& input, int64_t from, std::optional<int64_t> to,
                      Generator* generator) {
-    int64_t high = to.value_or(random_limit(input.dtype()));
-    return random_between<RandomBetweenNode>(input, from, high, generator);
+    return random_between<RandomBetweenNode>(input, from, to, generator);
   }
 };
 RL_OP(RandomBetween_)
@@ -278,8 +420,15 @@ struct Random_ : InPlace {
   static constexpr auto signature = "random_(Tensor input, *, Generator? generator=None)";
   static constexpr auto doc = "random_(): fills with any integers that the type holds exactly.";
   static Var forward(const Var& input, Generator* generator) {
-    int64_t high = is_complex(input.dtype()) ? 1 : random_limit(input.dtype());
-    return random_between<RandomNode>(input, 0, high, generator);
+    if (!generator->mersenne || is_complex(input.dtype()))
+      return random_between<RandomNode>(input, 0, std::nullopt, generator);
+    auto write = [&] {
+      auto fill = [](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_any_integers(m, d, out, n);
+      };
+      fill_torch(input.get(), generator, fill);
+    };
+    return overwrite<RandomNode>(input, "random_", write);
   }
 };
 RL_OP(Random_)
@@ -292,6 +441,11 @@ struct LogNormal_ : InPlace {
     if (!is_floating(input.dtype())) fail_dtype("log_normal_cpu", input.dtype());
     check(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
     auto write = [&] {
+      if (generator->mersenne)
+        return fill_torch(input.get(), generator,
+                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                            cpu::fill_log_normal(m, d, out, n, mean, std);
+                          });
       Var x = empty(input.sizes(), compute_type(input.dtype()));
       fill_normal(x.get(), mean, std, generator);
       ops::copy_data(input.get(), math::exp(x).get());
@@ -311,8 +465,13 @@ struct Geometric_ : InPlace {
       fail_dtype("geometric_cpu", input.dtype());
     check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
     auto write = [&] {
+      if (generator->mersenne)
+        return fill_torch(input.get(), generator,
+                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                            cpu::fill_geometric(m, d, out, n, p);
+                          });
       Var x = empty(input.sizes(), DType::F64);
-      fill_rows(x.get(), generator, [&](DType d, void* out, int64_t n, const Stream& s) {
+      fill_counter(x.get(), generator, [&](DType d, void* out, int64_t n, const Stream& s) {
         cpu::fill_exponential(d, out, n, s.seed, s.offset, -std::log1p(-p));
       });
       ops::copy_data(input.get(), math::ceil(x).get());
@@ -334,6 +493,11 @@ struct Cauchy_ : InPlace {
           info(input.dtype()).tensor_name);
     check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
     auto write = [&] {
+      if (generator->mersenne)
+        return fill_torch(input.get(), generator,
+                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                            cpu::fill_cauchy(m, d, out, n, median, sigma);
+                          });
       Var x = empty(input.sizes(), DType::F64);
       fill_uniform(x.get(), -M_PI / 2, M_PI / 2, generator);
       ops::copy_data(input.get(), (math::tan(x) * Var(sigma) + Var(median)).get());

@@ -1,5 +1,6 @@
 // Views: other readings of the same memory.
 #include "ops/op.h"
+#include "ops/spatial.h"
 
 namespace rl {
 
@@ -577,6 +578,7 @@ Var narrow(const Var& a, int64_t dim, int64_t start, int64_t length) {
 Var diagonal(const Var& a, int64_t offset, int64_t dim1, int64_t dim2) {
   return call<Diagonal>(a, offset, dim1, dim2);
 }
+Var squeeze(const Var& a, int64_t dim) { return call<SqueezeDim>(a, dim); }
 
 }  // namespace ops
 }  // namespace rl

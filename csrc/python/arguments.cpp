@@ -3,6 +3,7 @@
 #include <map>
 
 #include "autograd/modes.h"
+#include "python/devices.h"
 
 namespace rl {
 
@@ -139,11 +140,7 @@ DType dtype_argument(const Signature& s, int i, PyObject* o) {
 
 Device device_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
-  Device device = device_value(o);
-  if (device.type == Device::CUDA)
-    fail(s.name(),
-         "(): device 'cuda' asked for, but this build of rushlight computes on the CPU only");
-  check(device.type == Device::CPU, s.name(), "(): device 'meta' is not supported");
+  check_device(device_value(o), s.name().c_str());
   return {};
 }
 

@@ -21,8 +21,8 @@ PyObject* get_dtype(PyObject*, PyObject*) {
 PyObject* set_dtype(PyObject*, PyObject* dtype) {
   return guarded([&]() -> PyObject* {
     DType value = dtype_value(dtype);
-    check(value == DType::BF16 || value == DType::F16 || value == DType::F32,
-          "autocast: the dtype must be bfloat16, float16 or float32, got ", name(value));
+    check(is_floating(value), "autocast: the dtype must be a floating-point one, got torch.",
+          name(value));
     autocast_state.dtype = value;
     Py_RETURN_NONE;
   });

@@ -16,7 +16,11 @@ extern PyMethodDef forward_functions[];
 extern PyMethodDef autocast_functions[];
 extern PyMethodDef batch_functions[];
 extern PyMethodDef profile_functions[];
+extern PyMethodDef generator_functions[];
+extern PyMethodDef files_functions[];
 extern PyMethodDef interop_functions[];
+extern PyMethodDef optim_functions[];
+extern PyMethodDef gradient_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
@@ -169,7 +173,11 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, autocast_functions) == 0 &&
             PyModule_AddFunctions(module, batch_functions) == 0 &&
             PyModule_AddFunctions(module, profile_functions) == 0 &&
+            PyModule_AddFunctions(module, generator_functions) == 0 &&
+            PyModule_AddFunctions(module, files_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
+            PyModule_AddFunctions(module, optim_functions) == 0 &&
+            PyModule_AddFunctions(module, gradient_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&
             PyModule_AddObject(module, "_namespaces", namespaces) == 0;

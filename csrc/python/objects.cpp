@@ -1,8 +1,9 @@
 #include "python/objects.h"
 
 #include <cstring>
-#include <ctime>
+#include <iterator>
 
+#include "python/devices.h"
 #include "tensor/error.h"
 
 namespace rl {
@@ -80,7 +81,7 @@ struct DeviceObject {
   Device value;
 };
 
-const char* const kDeviceNames[] = {"cpu", "cuda", "meta"};
+const char* const kDeviceNames[] = {"cpu", "cuda", "meta", "mps", "xpu", "xla", "hip"};
 
 PyTypeObject DeviceType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -89,13 +90,17 @@ Device parse_device(const char* text) {
   size_t length = colon ? size_t(colon - text) : std::strlen(text);
   Device d;
   bool known = false;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < int(std::size(kDeviceNames)); i++)
     if (std::strlen(kDeviceNames[i]) == length &&
         std::strncmp(text, kDeviceNames[i], length) == 0) {
       d.type = Device::Type(i);
       known = true;
     }
-  if (!known) fail("Expected one of cpu, cuda, meta device type at start of device string: ", text);
+  if (!known)
+    fail(
+        "Expected one of cpu, cuda, meta, mps, xpu, xla, hip device type at start of device "
+        "string: ",
+        text);
   if (colon) {
     char* end;
     long index = std::strtol(colon + 1, &end, 10);
@@ -206,89 +211,6 @@ PyMethodDef size_methods[] = {
 PyMappingMethods size_mapping;
 PySequenceMethods size_sequence;
 
-// ---- Generator
-
-PyTypeObject GeneratorType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-Generator* the_default_generator = nullptr;
-constexpr uint64_t kDefaultSeed = 67280421310721;  // torch's
-
-Generator* as_generator(PyObject* o) { return reinterpret_cast<Generator*>(o); }
-
-PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"device", nullptr};
-  PyObject* device = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(keywords),
-                                   &device))
-    return nullptr;
-  return guarded([&]() -> PyObject* {
-    if (device && device_value(device).type != Device::CPU)
-      fail("Generator: only cpu generators exist in this build");
-    auto* g = as_generator(type->tp_alloc(type, 0));
-    if (!g) throw PythonError{};
-    g->seed = kDefaultSeed;
-    g->offset = 0;
-    return reinterpret_cast<PyObject*>(g);
-  });
-}
-PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
-  PyObject* index = PyNumber_Index(seed);
-  if (!index) return nullptr;
-  uint64_t value = PyLong_AsUnsignedLongLongMask(index);
-  int overflow = 0;
-  PyLong_AsLongLongAndOverflow(index, &overflow);
-  bool too_big =
-      overflow < 0 ||
-      (overflow > 0 &&
-       (PyErr_Clear(), PyLong_AsUnsignedLongLong(index) == uint64_t(-1) && PyErr_Occurred()));
-  Py_DECREF(index);
-  if (too_big) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "manual_seed: the seed must lie in [-0x8000_0000_0000_0000, "
-                    "0xffff_ffff_ffff_ffff]");
-    return nullptr;
-  }
-  as_generator(o)->seed = value;
-  as_generator(o)->offset = 0;
-  Py_INCREF(o);
-  return o;
-}
-PyObject* generator_initial_seed(PyObject* o, PyObject*) {
-  return PyLong_FromUnsignedLongLong(as_generator(o)->seed);
-}
-PyObject* generator_seed(PyObject* o, PyObject*) {
-  uint64_t seed = uint64_t(std::time(nullptr)) * 0x9e3779b97f4a7c15u ^ uint64_t(std::clock());
-  FILE* source = std::fopen("/dev/urandom", "rb");
-  if (source) {
-    if (std::fread(&seed, sizeof seed, 1, source) != 1) seed ^= 1;
-    std::fclose(source);
-  }
-  seed >>= 11;  // fits a double, as torch's
-  as_generator(o)->seed = seed;
-  as_generator(o)->offset = 0;
-  return PyLong_FromUnsignedLongLong(seed);
-}
-PyObject* generator_state(PyObject* o, PyObject*) {
-  return Py_BuildValue("KK", as_generator(o)->seed, as_generator(o)->offset);
-}
-PyObject* generator_set_raw_state(PyObject* o, PyObject* state) {
-  unsigned long long seed, offset;
-  if (!PyArg_ParseTuple(state, "KK", &seed, &offset)) return nullptr;
-  as_generator(o)->seed = seed;
-  as_generator(o)->offset = offset;
-  Py_RETURN_NONE;
-}
-PyObject* generator_device(PyObject*, void*) { return device_object({}); }
-PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "Starts the sequence of this seed."},
-    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
-    {"seed", generator_seed, METH_NOARGS, "Seeds from the system's entropy; returns the seed."},
-    {"_raw_state", generator_state, METH_NOARGS, nullptr},
-    {"_set_raw_state", generator_set_raw_state, METH_O, nullptr},
-    {},
-};
-PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr},
-                                  {}};
-
 int ready(PyObject* module, PyTypeObject& type, const char* short_name) {
   if (PyType_Ready(&type) < 0) return -1;
   Py_INCREF(&type);
@@ -329,6 +251,18 @@ Device device_value(PyObject* o) {
   fail_as(PyExc_TypeError, "expected a device, got ", Py_TYPE(o)->tp_name);
 }
 
+void check_device(Device d, const char* op) {
+  if (d.type == Device::CPU) return;
+  const char* kind = kDeviceNames[d.type];
+  const char* advice =
+      "rushlight computes on the CPU only; say device='cpu', or ask is_available()";
+  if (d.type == Device::CUDA || d.type == Device::XPU)
+    fail_as(PyExc_AssertionError, op, "(): Torch not compiled with ",
+            d.type == Device::CUDA ? "CUDA" : "XPU", " enabled, and device '", kind,
+            "' was asked for: ", advice);
+  fail_as(PyExc_NotImplementedError, op, "(): Could not run on the '", kind, "' backend: ", advice);
+}
+
 PyObject* device_object(Device d) {
   auto* o = PyObject_New(DeviceObject, &DeviceType);
   if (!o) throw PythonError{};
@@ -343,11 +277,7 @@ PyObject* size_object(const Ints& sizes) {
   return o;
 }
 
-bool is_generator(PyObject* o) { return PyObject_TypeCheck(o, &GeneratorType); }
-Generator* default_generator() { return the_default_generator; }
-Generator* generator_value(PyObject* o) {
-  return o == Py_None ? the_default_generator : as_generator(o);
-}
+int add_generator_type(PyObject* module);
 
 int add_object_types(PyObject* module) {
   DTypeType.tp_name = "rushlight.dtype";
@@ -392,20 +322,7 @@ int add_object_types(PyObject* module) {
   SizeType.tp_as_sequence = &size_sequence;
   if (ready(module, SizeType, "Size") < 0) return -1;
 
-  GeneratorType.tp_name = "rushlight._C.Generator";
-  GeneratorType.tp_basicsize = sizeof(Generator);
-  GeneratorType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-  GeneratorType.tp_doc = "A source of random numbers with a state of its own.";
-  GeneratorType.tp_new = generator_new;
-  GeneratorType.tp_methods = generator_methods;
-  GeneratorType.tp_getset = generator_getset;
-  if (ready(module, GeneratorType, "Generator") < 0) return -1;
-  the_default_generator =
-      as_generator(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&GeneratorType)));
-  if (!the_default_generator) return -1;
-  Py_INCREF(the_default_generator);
-  return PyModule_AddObject(module, "default_generator",
-                            reinterpret_cast<PyObject*>(the_default_generator));
+  return add_generator_type(module);
 }
 
 }  // namespace rl

@@ -19,10 +19,15 @@ PyObject* device_object(Device device);
 
 PyObject* size_object(const Ints& sizes);  // a Size (tuple subclass)
 
+namespace cpu {
+struct Mersenne;
+}
+
 struct Generator {
   PyObject_HEAD;
   uint64_t seed;
   uint64_t offset;
+  cpu::Mersenne* mersenne;  // torch's engine, when it draws in place of the counter
 };
 bool is_generator(PyObject* o);
 Generator* default_generator();

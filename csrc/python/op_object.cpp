@@ -4,8 +4,10 @@
 #include <map>
 #include <vector>
 
+#include "autograd/autocast.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "autograd/profile.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
 #include "python/arguments.h"
@@ -105,6 +107,11 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
   if (!is_tensor(slots[0])) fail_type(op.signature, op.signature.params()[0], slots[0]);
   auto* self = reinterpret_cast<Tensor*>(slots[0]);
   Var keep(self);
+  Profiled event;
+  if (modes.profiled && std::strcmp(op.family, "pointwise") != 0) [[unlikely]] {
+    event.op((op.name + "_").c_str());
+    event.shape(keep);
+  }
   if (op.into) {
     op.into(op, slots, self, true);
   } else {
@@ -135,9 +142,10 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
 }
 
 PyObject* run_overload(const OpInfo& op, PyObject* const* slots, PyObject* out, bool inplace) {
-  if (inplace) return run_inplace(op, slots);
-  if (out && out != Py_None) return run_out(op, slots, out);
-  return op.call(op, slots);
+  bool plain = !inplace && (!out || out == Py_None);
+  if (plain) return op.call(op, slots);
+  WithoutAutocast off;  // what is written to has its dtype
+  return inplace ? run_inplace(op, slots) : run_out(op, slots, out);
 }
 
 [[noreturn]] void fail_overloads(OpObject* self, PyObject* const* args, Py_ssize_t count,

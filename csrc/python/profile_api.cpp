@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "autograd/profile.h"
+#include "autograd/profile_stack.h"
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
@@ -10,13 +11,22 @@ namespace rl {
 
 namespace {
 
-PyObject* start(PyObject*, PyObject* shapes) {
+// Which of the thread's profilers runs: numbers of events do not outlive theirs.
+thread_local uint64_t serial = 0;
+constexpr int kEventBits = 40;
+
+// _profile_start(shapes, stacks)
+PyObject* start(PyObject*, PyObject* args) {
+  int shapes = 0, stacks = 0;
+  if (!PyArg_ParseTuple(args, "pp", &shapes, &stacks)) return nullptr;
   if (profile) {
     PyErr_SetString(PyExc_RuntimeError, "a profiler is already running in this thread");
     return nullptr;
   }
-  profile = new Profile(PyObject_IsTrue(shapes) == 1);
+  profile = new Profile(shapes);
+  profile_stacks.wanted = stacks;
   modes.profiled = true;
+  serial++;
   Py_RETURN_NONE;
 }
 
@@ -35,17 +45,33 @@ PyObject* shapes_of(const ProfileEvent& event) {
   return shapes;
 }
 
-// (kind, name, start, end, parent, sequence, memory, place, shapes)
-PyObject* row_of(const ProfileEvent& event) {
+// The frames of the event, innermost first; None where they were not asked for.
+PyObject* frames_of(size_t at) {
+  if (at >= profile_stacks.of.size()) return new_reference(Py_None);
+  const std::vector<Where>& frames = profile_stacks.of[at];
+  PyObject* all = PyTuple_New(Py_ssize_t(frames.size()));
+  for (size_t i = 0; all && i < frames.size(); i++) {
+    PyObject* one = place_of(frames[i]);
+    if (!one) Py_CLEAR(all);
+    else PyTuple_SET_ITEM(all, Py_ssize_t(i), one);
+  }
+  return all;
+}
+
+// (kind, name, start, end, parent, sequence, memory, place, shapes, frames)
+PyObject* row_of(const ProfileEvent& event, size_t at) {
   static const char* const kinds[] = {"op", "backward", "range"};
-  PyObject *place = place_of(event.where), *shapes = place ? shapes_of(event) : nullptr;
-  if (!shapes) {
+  PyObject *place = place_of(event.where), *shapes = shapes_of(event), *frames = frames_of(at);
+  if (!place || !shapes || !frames) {
     Py_XDECREF(place);
+    Py_XDECREF(shapes);
+    Py_XDECREF(frames);
     return nullptr;
   }
-  return Py_BuildValue("(ssLLLKLNN)", kinds[int(event.kind)], event.name.c_str(),
+  return Py_BuildValue("(ssLLLKLNNN)", kinds[int(event.kind)], event.name.c_str(),
                        (long long)event.start, (long long)event.end, (long long)event.parent,
-                       (unsigned long long)event.sequence, (long long)event.memory, place, shapes);
+                       (unsigned long long)event.sequence, (long long)event.memory, place, shapes,
+                       frames);
 }
 
 PyObject* stop(PyObject*, PyObject*) {
@@ -59,7 +85,7 @@ PyObject* stop(PyObject*, PyObject*) {
     done->close();
     PyObject* rows = PyList_New(0);
     for (size_t i = 0; rows && i < done->size(); i++) {
-      PyObject* row = row_of((*done)[i]);
+      PyObject* row = row_of((*done)[i], i);
       if (!row || PyList_Append(rows, row) < 0) Py_CLEAR(rows);
       Py_XDECREF(row);
     }
@@ -72,16 +98,19 @@ PyObject* begin_range(PyObject*, PyObject* name) {
   if (!modes.profiled) Py_RETURN_NONE;
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
-  return PyLong_FromSize_t(profile->begin(ProfileKind::Range, text));
+  return PyLong_FromUnsignedLongLong(serial << kEventBits |
+                                     profile->begin(ProfileKind::Range, text));
 }
 PyObject* end_range(PyObject*, PyObject* event) {
-  if (!modes.profiled || event == Py_None) Py_RETURN_NONE;
-  size_t at = PyLong_AsSize_t(event);
-  if (at == size_t(-1) && PyErr_Occurred()) return nullptr;
-  if (at < profile->size()) profile->end(at);
+  if (!profile || event == Py_None) Py_RETURN_NONE;
+  uint64_t number = PyLong_AsUnsignedLongLong(event);
+  if (number == uint64_t(-1) && PyErr_Occurred()) return nullptr;
+  uint64_t at = number & ((uint64_t(1) << kEventBits) - 1);
+  if (number >> kEventBits == serial && at < profile->size()) profile->end(at);
   Py_RETURN_NONE;
 }
-PyObject* pause(PyObject*, PyObject* on) {
+// _profile_collect(on)
+PyObject* collect(PyObject*, PyObject* on) {
   modes.profiled = profile && PyObject_IsTrue(on) == 1;
   Py_RETURN_NONE;
 }
@@ -90,11 +119,11 @@ PyObject* is_running(PyObject*, PyObject*) { return PyBool_FromLong(profile != n
 }  // namespace
 
 PyMethodDef profile_functions[] = {
-    {"_profile_start", start, METH_O, nullptr},
+    {"_profile_start", start, METH_VARARGS, nullptr},
     {"_profile_stop", stop, METH_NOARGS, nullptr},
     {"_profile_begin", begin_range, METH_O, nullptr},
     {"_profile_end", end_range, METH_O, nullptr},
-    {"_profile_collect", pause, METH_O, nullptr},
+    {"_profile_collect", collect, METH_O, nullptr},
     {"_profile_running", is_running, METH_NOARGS, nullptr},
     {},
 };

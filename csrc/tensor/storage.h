@@ -10,7 +10,7 @@
 namespace rl {
 
 struct Device {
-  enum Type : uint8_t { CPU, CUDA, Meta } type = CPU;
+  enum Type : uint8_t { CPU, CUDA, Meta, MPS, XPU, XLA, HIP } type = CPU;
   int8_t index = -1;
   friend bool operator==(const Device&, const Device&) = default;
 };

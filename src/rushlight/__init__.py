@@ -28,7 +28,6 @@ from rushlight._C import (
     bfloat16 as bfloat16,
     complex64 as complex64,
     complex128 as complex128,
-    default_generator as default_generator,
     device as device,
     dtype as dtype,
     empty_cache as empty_cache,
@@ -77,6 +76,7 @@ from rushlight._numeric import finfo as finfo
 from rushlight._numeric import iinfo as iinfo
 from rushlight.random import (
     Generator as Generator,
+    default_generator as default_generator,
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
@@ -84,6 +84,7 @@ from rushlight.random import (
     set_rng_state as set_rng_state,
 )
 from rushlight import _tensor as _tensor  # completes the Tensor type
+from rushlight import _tensor_devices as _tensor_devices
 from rushlight._functions import *
 from rushlight._deterministic import *
 from rushlight import autograd as autograd
@@ -107,20 +108,61 @@ inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
 
-_lazy_modules = ("func", "overrides")
+# Loaded when first used.
+_lazy_modules = (
+    "__config__", "_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda",
+    "distributed", "func", "jit", "mps", "multiprocessing", "optim", "overrides", "profiler",
+    "serialization", "testing", "torch_version", "types", "version", "xpu",
+)  # fmt: skip
+_lazy_names = {
+    "explain": "autograd._explain",
+    "autocast": "amp",
+    "compile": "compiler",
+    "GradScaler": "amp",
+    "load": "serialization",
+    "save": "serialization",
+    "vmap": "func",
+}
+
+TYPE_CHECKING = False  # type checkers read it as True
+if TYPE_CHECKING:
+    from rushlight import accelerator as accelerator, backends as backends, compiler as compiler
+    from rushlight import cpu as cpu, cuda as cuda, distributed as distributed, jit as jit
+    from rushlight import mps as mps, testing as testing, types as types, version as version
+    from rushlight import xpu as xpu
+    from rushlight._settings import *
+    from rushlight.compiler import compile as compile
+
+
+def _home(name: str) -> str:
+    """The module that holds a name which is loaded when first used, or an empty string."""
+    if name in _lazy_names:
+        return _lazy_names[name]
+    if "_autocast" in name or "autocast_" in name:
+        return "amp._state"
+    if name.startswith("_foreach_"):
+        return "_foreach"
+    return "" if name.startswith("_") else "_settings"
 
 
 def __getattr__(name: str) -> object:
-    if name == "explain":
-        from rushlight.autograd._explain import explain
+    import importlib
 
-        return explain
-    if name == "vmap":
-        from rushlight.func import vmap
-
-        return vmap
     if name in _lazy_modules:
-        import importlib
-
         return importlib.import_module(f"rushlight.{name}")
-    raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
+    home = _home(name)
+    value = getattr(importlib.import_module(f"rushlight.{home}"), name, None) if home else None
+    if value is None and name.endswith("Tensor"):
+        value = importlib.import_module("rushlight._legacy").legacy_type(name)
+    if value is not None:
+        globals()[name] = value
+        return value
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight", name)
+
+
+def __dir__() -> list[str]:
+    from rushlight._settings import __all__ as settings
+
+    return sorted({*globals(), *_lazy_modules, *_lazy_names, *settings} - {"TYPE_CHECKING"})

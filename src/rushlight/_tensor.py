@@ -32,13 +32,6 @@ def _convert(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
     return self.clone() if copy else self
 
 
-def _check_device(what: str, device: Any) -> None:
-    if device is not None and _C.device(device).type != "cpu":
-        raise RuntimeError(
-            f"{what}: this build of rushlight computes on the CPU only, got device '{device}'"
-        )
-
-
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``to(dtype)``, ``to(device)`` or ``to(other)``: the tensor converted, or itself."""
     dtype = kwargs.pop("dtype", None)
@@ -68,7 +61,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         copy = flags[1]
     if other is not None:
         dtype = other.dtype
-    _check_device("to()", device)
+    if device is not None:
+        _C._check_device("to", device)
     if dtype is None:
         return self.clone() if copy else self
     if not isinstance(dtype, _C.dtype):
@@ -97,22 +91,11 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """``type()``: the legacy class name. ``type(dtype)``: the tensor converted."""
     if dtype is None:
         return f"torch.{_NAMES[self.dtype]}Tensor"
-    if isinstance(dtype, str):
-        short = dtype.removeprefix("torch.").removesuffix("Tensor")
-        if short not in _LEGACY:
-            raise ValueError(f"invalid type: '{dtype}'")
-        dtype = _LEGACY[short]
+    if not isinstance(dtype, _C.dtype):
+        from rushlight._legacy import dtype_of
+
+        dtype = dtype_of(dtype)
     return to(self, dtype)
-
-
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself: it lies in main memory."""
-    return self
-
-
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Raises: this build computes on the CPU only."""
-    raise RuntimeError("Tensor.cuda(): this build of rushlight computes on the CPU only")
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Any:
@@ -339,6 +322,53 @@ def new_tensor(
     return _C._tensor(data, self.dtype if dtype is None else dtype, device, requires_grad)
 
 
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The older form of ``new_empty`` and ``new_tensor``: sizes or data, with this dtype."""
+    from rushlight._legacy import build
+
+    if device is not None:
+        _C._check_device("new", device)
+    return build("new", self.dtype, args)
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both see the same memory with the same shape and strides."""
+    return (
+        self._is_same_storage(tensor)
+        and self.storage_offset() == tensor.storage_offset()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replaces each element by ``callable(element)``; slow, and outside any graph."""
+    if self.requires_grad:
+        raise TypeError("can't call apply_() on Variable that requires grad. Use tensor.apply_()")
+    values = [callable(x) for x in self.flatten().tolist()]
+    return self.copy_(_C._tensor(values, self.dtype, None, False).reshape(self.shape))
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replaces each element by ``callable(element, other)``; slow, and outside any graph."""
+    if self.requires_grad or tensor.requires_grad:
+        raise TypeError("can't call map_() on Variable that requires grad")
+    other = tensor.expand(self.shape).flatten().tolist()
+    pairs = zip(self.flatten().tolist(), other, strict=True)
+    values = [callable(x, y) for x, y in pairs]
+    return self.copy_(_C._tensor(values, self.dtype, None, False).reshape(self.shape))
+
+
+def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Gives this tensor the shape of another; new elements are uninitialised."""
+    return self.resize_(tensor.shape)
+
+
 def set_(
     self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
@@ -405,9 +435,10 @@ def __reversed__(self: Tensor) -> Tensor:
 _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
-        to, cpu, cuda, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
+        to, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
         register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__,
-        is_shared, new_tensor, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
+        is_shared, new_tensor, new, is_same_size, is_set_to, apply_, map_, resize_as_, set_,
+        __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):

@@ -1,4 +1,4 @@
-"""The command line: `rushlight demo`, `rushlight info`."""
+"""The command line: `rushlight run`, `rushlight demo`, `rushlight info`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    for name, value in _facts():
+    for name, value in facts():
         print(f"{name:<10} {value}")
     return 0
 
 
-def _facts() -> Iterator[tuple[str, str]]:
+def facts() -> Iterator[tuple[str, str]]:
+    """What this installation is and what it runs on: names and texts."""
     import rushlight
 
     yield "rushlight", f"{rushlight.__version__}  ({os.path.dirname(rushlight.__file__ or '')})"
@@ -43,20 +44,11 @@ def _facts() -> Iterator[tuple[str, str]]:
 
 def _cpu() -> tuple[str, list[str]]:
     """The processor's name and those of its features that matter here."""
-    model, flags = platform.processor() or platform.machine(), set()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if key.strip() == "model name":
-                    model = value.strip()
-                elif key.strip() in ("flags", "Features"):
-                    flags = set(value.split())
-                if not line.strip():
-                    break
-    except OSError:
-        pass
-    return model, [name for name in _FEATURES if name in flags]
+    from rushlight.backends.cpu import read_cpuinfo
+
+    model, flags = read_cpuinfo()
+    known = [name for name in _FEATURES if name in flags]
+    return model or platform.processor() or platform.machine(), known
 
 
 def _blas() -> str:
@@ -85,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
 
+    commands.add_parser("run", help="run a PyTorch program: torch is rushlight there")
+
     demo = commands.add_parser("demo", help="train a small language model on Python's own source")
     demo.add_argument("--steps", type=_positive(int), default=900, help="training steps (900)")
     demo.add_argument(
@@ -111,7 +105,12 @@ def _positive(kind: type[int] | type[float]) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["run"]:  # what follows is the program's: argparse must not read it
+        from rushlight import _run
+
+        return _run.main(given[1:])
+    arguments = _parser().parse_args(given)
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/parallel.h"
@@ -177,29 +176,15 @@ uint64_t fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t off
 uint64_t fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double mean,
                      double std) {
   Stream s{seed, offset};
-  bool complex = is_complex(d);
-  if (complex) {
-    d = real_of(d);
-    n *= 2;
-    std *= std::sqrt(0.5);
-  }
-  double add = complex ? 0 : mean;
-  // A complex mean is real: only every other number takes it.
-  auto add_real = [&](int64_t count, auto* x) {
-    if (!complex || mean == 0) return;
-    for (int64_t i = 0; i < count; i += 2) x[i] += std::remove_reference_t<decltype(*x)>(mean);
-  };
   if (d == DType::F64) {
     return generate<uint64_t, double>(
         d, out, n, s, [&](int64_t, int64_t count, const uint64_t* draws, double* x) {
-          normal64(draws, count, add, std, x);
-          add_real(count, x);
+          normal64(draws, count, mean, std, x);
         });
   }
   return generate<uint32_t, float>(d, out, n, s,
                                    [&](int64_t, int64_t count, const uint32_t* words, float* x) {
-                                     normal32(words, count, float(add), float(std), x);
-                                     add_real(count, x);
+                                     normal32(words, count, float(mean), float(std), x);
                                    });
 }
 

@@ -11,7 +11,7 @@ namespace rl::cpu {
 uint64_t fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double from,
                       double to);
 
-// Real dtypes, and complex ones, whose two parts each have variance std^2 / 2.
+// Real dtypes.
 uint64_t fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double mean,
                      double std);
 

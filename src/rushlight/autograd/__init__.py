@@ -223,10 +223,10 @@ sys.modules[__name__].__class__ = _Package
 
 def __getattr__(name: str) -> Any:
     """What few programs need is imported when it is first used."""
-    if name == "forward_ad":
+    if name in ("forward_ad", "profiler", "profiler_util"):
         from importlib import import_module
 
-        return import_module("rushlight.autograd.forward_ad")
+        return import_module(f"rushlight.autograd.{name}")
     if name in ("gradcheck", "gradgradcheck"):
         from importlib import import_module
 

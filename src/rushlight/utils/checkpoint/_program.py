@@ -15,6 +15,7 @@ from weakref import ref
 from rushlight import _C
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.autograd.graph import saved_tensors_hooks
+from rushlight.utils.checkpoint._precision import precision, under
 from rushlight.utils.checkpoint._report import Overwritten, Unfollowable
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Call:
         "inputs",
         "need_grad",
         "number",
+        "precision",
         "results",
         "saves",
         "states",
@@ -144,6 +146,7 @@ class Call:
         self.number = number
         self.func = func
         self.arguments = arguments
+        self.precision = precision()
         self.inputs: list[Result] = []  # among the arguments
         self.need_grad: list[bool] = []  # which tensors among the arguments require grad
         self.writes: list[bool] = []  # which of them the op changes
@@ -178,6 +181,7 @@ class Call:
             # Only what an op saves on the side needs a graph around it.
             stack.enter_context(enable_grad() if self.hidden else no_grad())
             args, kwargs = transform(self.arguments, PLACES, tensor)
+            stack.enter_context(under(self.precision))
             if self.hidden:
                 stack.enter_context(saved_tensors_hooks(catch, catch))
             for generator, state in self.states:

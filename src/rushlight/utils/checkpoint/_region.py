@@ -14,6 +14,7 @@ from rushlight.autograd import Function, enable_grad
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.overrides import TorchFunctionMode
 from rushlight.utils.checkpoint import _report
+from rushlight.utils.checkpoint._precision import precision, under
 from rushlight.utils.checkpoint._program import bare
 from rushlight.utils.checkpoint._rng import States
 
@@ -134,6 +135,7 @@ class Region:
         self.inputs = inputs
         self.recompute_context = recompute_context
         self.states = states
+        self.precision = precision()
         self.check = check
         self.early_stop = early_stop
         self.debug = debug
@@ -189,6 +191,7 @@ class Region:
             with (
                 suppress(Stop),
                 self.states or nullcontext(),
+                under(self.precision),
                 enable_grad(),
                 hooks,
                 self.recompute_context,

@@ -55,7 +55,7 @@ class States:
         known = {getattr(get, "__self__", None) for get, _, _ in self.sources}
         made = [g for g in live_generators() if g not in known]
         self.sources = [s for s in self.sources if not _same(s[0](), s[2])]
-        self.sources += [(g._raw_state, g._set_raw_state, (g.initial_seed(), 0)) for g in made]
+        self.sources += [(g._raw_state, g._set_raw_state, g._initial_state()) for g in made]
 
     def __enter__(self) -> None:
         self.paused = [(put, get()) for get, put, _ in self.sources]

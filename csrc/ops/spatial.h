@@ -1,0 +1,43 @@
+// What convolutions, pooling and resampling share: tensors [batch, channels, *spatial].
+#pragma once
+
+#include "kernels/cpu/convolution.h"
+#include "ops/functions.h"
+
+namespace rl {
+
+// The last entries of an Extent; those before are `fill`.
+inline cpu::Extent extent(const Ints& values, int dims, int64_t fill) {
+  cpu::Extent e{fill, fill, fill};
+  for (int i = 0; i < dims; i++) e[size_t(3 - dims + i)] = values[values.size() - dims + i];
+  return e;
+}
+inline cpu::Extent spatial_extent(const Ints& sizes, int dims) { return extent(sizes, dims, 1); }
+
+inline std::string times(const Ints& values, const char* sign = " x ") {
+  std::string text;
+  for (int64_t v : values) text += (text.empty() ? "" : sign) + std::to_string(v);
+  return text;
+}
+
+inline Ints last_of(const Ints& sizes, int dims) {
+  return Ints(sizes.data() + sizes.size() - dims, dims);
+}
+
+[[noreturn]] inline void fail_dtype(const char* kernel, DType dtype) {
+  fail_as(PyExc_NotImplementedError, "\"", kernel, "\" not implemented for '",
+          info(dtype).tensor_name, "'");
+}
+
+// A row-major tensor of this dtype; none stays none.
+inline Var dense_as(const Var& x, DType dtype) {
+  return x ? ops::contiguous(ops::to(x, dtype)) : x;
+}
+
+namespace ops {
+
+Var squeeze(const Var& a, int64_t dim);
+
+}  // namespace ops
+
+}  // namespace rl

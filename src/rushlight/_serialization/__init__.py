@@ -1,0 +1,1 @@
+"""How files are written and read; ``rushlight.serialization`` is the public part."""

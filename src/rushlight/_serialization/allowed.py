@@ -1,0 +1,138 @@
+"""Names in files: which are known, which the user allows, and what to say of the others."""
+
+from __future__ import annotations
+
+import _compat_pickle
+import sys
+from collections.abc import Callable, Sequence
+from pickle import UnpicklingError
+from typing import Any
+
+from rushlight._serialization.building import CLASSES, VALUES
+
+Allowed = Callable[..., Any] | tuple[Callable[..., Any], str]
+
+_extra: list[Allowed] = []
+
+
+def add_safe_globals(safe_globals: Sequence[Allowed]) -> None:
+    """Lets ``load`` call these classes and functions when a file names them.
+
+    An item is a class or function, or a pair of it and the full name that files give it. What is
+    allowed runs with the arguments that the file states: allow only what you trust with any.
+
+    >>> import fractions, io, rushlight as torch
+    >>> file = io.BytesIO()
+    >>> torch.save(fractions.Fraction(1, 3), file)
+    >>> torch.serialization.add_safe_globals([fractions.Fraction])
+    >>> _ = file.seek(0)
+    >>> torch.load(file)
+    Fraction(1, 3)
+    >>> torch.serialization.clear_safe_globals()
+    """
+    for item in safe_globals:
+        _name(item)
+    _extra.extend(item for item in safe_globals if item not in _extra)
+
+
+def get_safe_globals() -> list[Allowed]:
+    """What ``add_safe_globals`` added."""
+    return list(_extra)
+
+
+def clear_safe_globals() -> None:
+    """Takes back all that ``add_safe_globals`` allowed."""
+    _extra.clear()
+
+
+class safe_globals:
+    """``add_safe_globals`` for the length of a ``with`` block."""
+
+    def __init__(self, safe_globals: Sequence[Allowed]) -> None:
+        self._items = list(safe_globals)
+
+    def __enter__(self) -> safe_globals:
+        self._before = list(_extra)
+        add_safe_globals(self._items)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _extra[:] = self._before
+
+
+def _name(item: Allowed) -> str:
+    if isinstance(item, tuple):
+        if len(item) != 2 or not callable(item[0]) or not isinstance(item[1], str):
+            raise TypeError(f"expected a pair of a class or function and its name, got {item!r}")
+        return item[1]
+    if not callable(item) or not hasattr(item, "__qualname__"):
+        raise TypeError(f"expected a class or function, got {item!r}")
+    return f"{item.__module__}.{item.__qualname__}"
+
+
+def allowed_globals() -> dict[str, Any]:
+    """What the user allowed, by every name that a file may use for it."""
+    table: dict[str, Any] = {}
+    for item in _extra:
+        value = item[0] if isinstance(item, tuple) else item
+        name = _name(item)
+        table[name] = value
+        if name.startswith("rushlight."):
+            table["torch." + name.removeprefix("rushlight.")] = value
+        elif name.startswith("torch."):
+            table["rushlight." + name.removeprefix("torch.")] = value
+    return table
+
+
+def python3_name(module: str, name: str) -> tuple[str, str]:
+    """The name in Python 3 of what a pickle of protocol 2 or less calls by its older name."""
+    if (module, name) in _compat_pickle.NAME_MAPPING:
+        return _compat_pickle.NAME_MAPPING[module, name]
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name
+
+
+def known(full_name: str) -> Any:
+    """The value of a name that every file may use, or None."""
+    found = VALUES.get(full_name)
+    return CLASSES.get(full_name) if found is None else found
+
+
+def unknown_global(full_name: str) -> UnpicklingError:
+    """The error for a name that is neither known nor allowed."""
+    module, _, name = full_name.rpartition(".")
+    shown = name if module == "builtins" else full_name
+    lines = [
+        f"Weights only load failed. Unsupported global: GLOBAL {full_name} was not an allowed "
+        "global by default. The file asks for it to be called; load runs nothing that a file "
+        "names, with weights_only=False neither."
+    ]
+    kind = _resolve_loaded(module, name)
+    if full_name.startswith("torch.nn.") or "Module" in _bases(kind):
+        lines.append(
+            "The file holds a whole module, which is a recipe for running code. Better save "
+            "model.state_dict() and load it with model.load_state_dict(torch.load(path))."
+        )
+    elif full_name.startswith("torch._utils._rebuild_"):
+        lines.append("It is a kind of tensor that rushlight does not have.")
+    elif full_name.startswith(("torch.float8", "torch.uint", "torch.int", "torch.q")):
+        lines.append("It is a dtype that rushlight does not have.")
+    elif full_name.startswith(("numpy.", "numpy._core")):
+        lines.append("Save NumPy values as tensors, or numbers with .item().")
+    lines.append(
+        "Please use `torch.serialization.add_safe_globals([" + shown + "])` or the "
+        "`torch.serialization.safe_globals([" + shown + "])` context manager to allowlist this "
+        "global if you trust it and the file."
+    )
+    return UnpicklingError("\n".join(lines))
+
+
+def _resolve_loaded(module: str, name: str) -> Any:
+    """The object of that name where its module is loaded already; nothing is imported."""
+    value: Any = sys.modules.get(module)
+    for part in name.split("."):
+        value = getattr(value, "__dict__", {}).get(part)
+    return value
+
+
+def _bases(kind: Any) -> list[str]:
+    return [base.__name__ for base in kind.__mro__] if isinstance(kind, type) else []

@@ -1,0 +1,25 @@
+"""Switches that are set for a block."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def set_for_a_block(module: str, values: dict[str, Any]) -> Iterator[None]:
+    """Sets attributes of a module that are not None, and sets them back."""
+    owner = sys.modules[module]
+    given = {name: value for name, value in values.items() if value is not None}
+    before = {name: getattr(owner, name) for name in given}
+    for name, value in given.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)

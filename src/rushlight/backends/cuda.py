@@ -1,0 +1,89 @@
+"""CUDA is not there; its switches can be set all the same."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class _Matmul:
+    """Precisions of matrix products on CUDA devices."""
+
+    def __init__(self) -> None:
+        self.allow_tf32 = False
+        self.allow_fp16_reduced_precision_reduction = True
+        self.allow_bf16_reduced_precision_reduction = True
+        self.allow_fp16_accumulation = False
+        self.fp32_precision = "none"
+
+
+matmul = _Matmul()
+_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+_library = {"linalg": "default", "blas": "default"}
+
+
+def is_built() -> bool:
+    """False: this build computes on the CPU only."""
+    return False
+
+
+def _switch(kind: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
+    def enabled() -> bool:
+        return _attention[kind]
+
+    def enable(enabled: bool) -> None:
+        _attention[kind] = bool(enabled)
+
+    enabled.__name__, enable.__name__ = f"{kind}_sdp_enabled", f"enable_{kind}_sdp"
+    enabled.__doc__ = f"Whether {kind} attention may be chosen on a CUDA device."
+    enable.__doc__ = f"Sets whether {kind} attention may be chosen on a CUDA device."
+    return enabled, enable
+
+
+flash_sdp_enabled, enable_flash_sdp = _switch("flash")
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = _switch("mem_efficient")
+math_sdp_enabled, enable_math_sdp = _switch("math")
+cudnn_sdp_enabled, enable_cudnn_sdp = _switch("cudnn")
+
+
+@contextmanager
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """``with sdp_kernel(...):`` these kinds of attention, then the former ones."""
+    before = dict(_attention)
+    _attention.update(
+        flash=enable_flash,
+        math=enable_math,
+        mem_efficient=enable_mem_efficient,
+        cudnn=enable_cudnn,
+    )
+    try:
+        yield {}
+    finally:
+        _attention.update(before)
+
+
+def is_flash_attention_available() -> bool:
+    """False: there is no CUDA device."""
+    return False
+
+
+def preferred_linalg_library(backend: str | None = None) -> str:
+    """The library chosen for linear algebra on CUDA devices; sets it where one is given."""
+    if backend is not None:
+        _library["linalg"] = backend
+    return _library["linalg"]
+
+
+def preferred_blas_library(backend: str | None = None) -> str:
+    """The library chosen for matrix products on CUDA devices; sets it where one is given."""
+    if backend is not None:
+        _library["blas"] = backend
+    return _library["blas"]

@@ -1,0 +1,26 @@
+"""Channels in another order."""
+
+from __future__ import annotations
+
+from rushlight.nn import functional as F
+from rushlight.nn.modules.module import Module
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from rushlight import Tensor
+
+__all__ = ["ChannelShuffle"]
+
+
+class ChannelShuffle(Module):
+    """Deals the channels of each group out to all groups."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

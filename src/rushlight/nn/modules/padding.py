@@ -1,0 +1,156 @@
+"""Padding: wider inputs."""
+
+from __future__ import annotations
+
+from rushlight.nn import functional as F
+from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.utils import _ntuple
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from rushlight import Tensor
+
+__all__ = [
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d",
+    "ConstantPad3d", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "ReplicationPad2d", "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
+
+
+class _Pad(Module):
+    """Pads ``dims`` dimensions; ``padding`` is one width or two per dimension, last one first."""
+
+    dims: int
+    mode: str
+
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
+        super().__init__()
+        self.padding = _ntuple(2 * self.dims)(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self.mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _CircularPad(_Pad):
+    mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (self.dims + 1, self.dims + 2):
+            raise ValueError(
+                f"expected {self.dims + 1}D or {self.dims + 2}D input (got {input.dim()}D input)"
+            )
+        return F.pad(input, self.padding, self.mode)
+
+
+class CircularPad1d(_CircularPad):
+    """Continues the last dimension with its other end."""
+
+    dims = 1
+
+
+class CircularPad2d(_CircularPad):
+    """Continues the last two dimensions with their other ends."""
+
+    dims = 2
+
+
+class CircularPad3d(_CircularPad):
+    """Continues the last three dimensions with their other ends."""
+
+    dims = 3
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """Continues the last dimension with one value.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConstantPad1d((1, 2), 7.0)(torch.zeros(1, 1)).tolist()
+    [[7.0, 0.0, 7.0, 7.0]]
+    """
+
+    dims = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """Continues the last two dimensions with one value."""
+
+    dims = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """Continues the last three dimensions with one value."""
+
+    dims = 3
+
+
+class _ZeroPad(_ConstantPad):
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
+    """Continues the last dimension with zeros."""
+
+
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
+    """Continues the last two dimensions with zeros."""
+
+
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
+    """Continues the last three dimensions with zeros."""
+
+
+class ReflectionPad1d(_Pad):
+    """Continues the last dimension with its mirror image."""
+
+    dims, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """Continues the last two dimensions with their mirror image."""
+
+    dims, mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """Continues the last three dimensions with their mirror image."""
+
+    dims, mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """Continues the last dimension with its end values."""
+
+    dims, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """Continues the last two dimensions with their end values."""
+
+    dims, mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """Continues the last three dimensions with their end values."""
+
+    dims, mode = 3, "replicate"

@@ -1,0 +1,28 @@
+"""Sizes given as one number or one per dimension."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that repeats a number n times and makes a tuple of anything iterable."""
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        return tuple(value) if hasattr(value, "__iter__") else (value,) * n
+
+    return parse
+
+
+_single = _ntuple(1)
+_pair = _ntuple(2)
+_triple = _ntuple(3)
+_quadruple = _ntuple(4)
+
+
+def _reverse_repeat_tuple(sizes: Any, n: int) -> tuple[Any, ...]:
+    """(a, b) becomes (b, b, a, a): the order in which ``pad`` takes its widths."""
+    return tuple(size for size in reversed(sizes) for _ in range(n))

@@ -1,0 +1,24 @@
+"""Optimizers, learning rate schedules and averages of models."""
+
+from rushlight.optim import lr_scheduler as lr_scheduler
+from rushlight.optim.adadelta import Adadelta as Adadelta
+from rushlight.optim.adagrad import Adagrad as Adagrad
+from rushlight.optim.adam import Adam as Adam
+from rushlight.optim.adamax import Adamax as Adamax
+from rushlight.optim.adamw import AdamW as AdamW
+from rushlight.optim.asgd import ASGD as ASGD
+from rushlight.optim.lbfgs import LBFGS as LBFGS
+from rushlight.optim.nadam import NAdam as NAdam
+from rushlight.optim.optimizer import Optimizer as Optimizer
+from rushlight.optim.radam import RAdam as RAdam
+from rushlight.optim.rmsprop import RMSprop as RMSprop
+from rushlight.optim.rprop import Rprop as Rprop
+from rushlight.optim.sgd import SGD as SGD
+
+
+def __getattr__(name: str) -> object:
+    if name == "swa_utils":  # loads all of nn
+        import importlib
+
+        return importlib.import_module("rushlight.optim.swa_utils")
+    raise AttributeError(f"module 'rushlight.optim' has no attribute '{name}'")

@@ -1,0 +1,155 @@
+"""Optimizers whose step is one call into the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import rushlight as torch
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.optim.optimizer import (
+    Optimizer,
+    _get_scalar_dtype,
+    _global_optimizer_post_hooks,
+    _global_optimizer_pre_hooks,
+    _step_with_hooks,
+    _to_scalar,
+)
+
+_core_step = _C._optimizer_step
+
+
+def check(ok: bool, text: str) -> None:
+    """Raises ValueError(text) unless ok."""
+    if not ok:
+        raise ValueError(text)
+
+
+def check_rates(lr: Any, betas: Any = None, eps: float = 0.0, weight_decay: Any = 0.0) -> None:
+    """The conditions that most rules set on their options."""
+    check(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element")
+    check(lr >= 0.0, f"Invalid learning rate: {lr}")
+    check(eps >= 0.0, f"Invalid epsilon value: {eps}")
+    for i, beta in enumerate(betas or ()):
+        check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
+    check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+
+
+def check_kinds(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """`fused` and `foreach` choose among torch's loops; here there is one. Both are checked."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+class SteppedOptimizer(Optimizer):
+    """Steps all parameters in the core by the rule of the same name.
+
+    `_update` is the same rule in differentiable operations: for `differentiable=True`, for
+    parameters with tangents, and for subclasses of Tensor that want to see operations.
+    """
+
+    _rule: int
+    _scalars: tuple[str, ...] = ("step",)  # what of the state is a number
+    _options: dict[str, Any] = {}  # noqa: RUF012 - what state dicts of older versions lack
+
+    def __init_subclass__(cls, rule: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if rule:
+            cls._rule = _C._optimizer_rule(rule)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in self._options.items():
+                group.setdefault(name, default)
+            for p in group["params"]:
+                kept = self.state.get(p) or {}
+                for name in self._scalars:
+                    if name in kept and not isinstance(kept[name], Tensor):
+                        kept[name] = torch.tensor(float(kept[name]), dtype=_get_scalar_dtype())
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates every parameter that has a gradient. A closure computes the loss anew.
+
+        >>> import rushlight as torch
+        >>> p = torch.nn.Parameter(torch.tensor(1.0))
+        >>> optimizer = torch.optim.SGD([p], lr=0.25)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = p * p
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure).item(), p.item()
+        (1.0, 0.5)
+        """
+        if (
+            self._optimizer_step_pre_hooks
+            or self._optimizer_step_post_hooks
+            or _global_optimizer_pre_hooks
+            or _global_optimizer_post_hooks
+        ) and not self._stepping:
+            args = (self,) if closure is None else (self, closure)
+            return _step_with_hooks(SteppedOptimizer.step, args, {})
+        self._opt_called = True
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if self.defaults["differentiable"]:
+            with torch.enable_grad():
+                self._step_by_formula()
+        elif not _core_step(self._rule, self.param_groups, self.state):
+            with torch.no_grad():
+                self._step_by_formula()
+        return loss
+
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _step_by_formula(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self._state_of(p, group)
+                view = torch.view_as_real if p.is_complex() else _itself
+                grad = view(-p.grad if group["maximize"] else p.grad)
+                tensors = {
+                    k: v if k in self._scalars or v is None else view(v) for k, v in state.items()
+                }
+                self._update(view(p), grad, tensors, group, _to_scalar(group["lr"]))
+
+    def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[p]
+        if not state:
+            _C._optimizer_init(self._rule, group, p, state)
+        return state
+
+    def _update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        raise NotImplementedError
+
+
+def _itself(t: Tensor) -> Tensor:
+    return t
+
+
+def decayed(grad: Tensor, p: Tensor, weight_decay: Any) -> Tensor:
+    """The gradient with the penalty's: grad + weight_decay * p."""
+    if isinstance(weight_decay, Tensor) and weight_decay.requires_grad:
+        return grad + p.clone() * _to_scalar(weight_decay)  # p is about to be written
+    return grad + p * _to_scalar(weight_decay) if weight_decay != 0 else grad
+
+
+def shrink(p: Tensor, lr: Any, weight_decay: Any) -> None:
+    """Decay that acts on the parameter itself."""
+    if weight_decay != 0:
+        p.copy_(p.clone() * (1 - lr * _to_scalar(weight_decay)))  # lr may want the old p
+
+
+def average(mean: Tensor, value: Tensor, weight: Any) -> Tensor:
+    """Moves a running mean towards a value, in place."""
+    return mean.add_((value - mean) * weight)

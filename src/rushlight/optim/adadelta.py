@@ -1,0 +1,70 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight._C import Tensor
+from rushlight.optim._stepped import SteppedOptimizer, average, check, check_rates, decayed
+from rushlight.optim.optimizer import ParamsT
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(SteppedOptimizer, rule="Adadelta"):
+    """Gradients scaled by running averages of past changes over those of past gradients.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.tensor([1.0]))
+    >>> optimizer = torch.optim.Adadelta([p], lr=1.0)
+    >>> p.pow(2).sum().backward()
+    >>> optimizer.step()
+    >>> round(p.item(), 4)
+    0.9968
+    """
+
+    _options = {  # noqa: RUF012
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rates(lr)
+        check(0.0 <= rho <= 1.0, f"Invalid rho value: {rho}")
+        check_rates(lr, eps=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        rho, eps, changes = group["rho"], group["eps"], state["acc_delta"]
+        state["step"] += 1
+        grad = decayed(grad, p, group["weight_decay"])
+        square = average(state["square_avg"], grad * grad, 1 - rho)
+        change = (changes + eps).sqrt() / (square + eps).sqrt() * grad
+        average(changes, change * change, 1 - rho)
+        p.sub_(change * lr)

@@ -1,0 +1,87 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.optim._stepped import SteppedOptimizer, check, check_kinds, check_rates, decayed
+from rushlight.optim.optimizer import ParamsT
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(SteppedOptimizer, rule="Adagrad"):
+    """Gradients divided by the root of the sum of all their squares so far.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    >>> optimizer = torch.optim.Adagrad([p], lr=0.5)
+    >>> p.pow(2).sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 4) for x in p.tolist()]
+    [0.5, -1.5]
+    """
+
+    _options = {  # noqa: RUF012
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+        "initial_accumulator_value": 0,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_rates(lr)
+        check(lr_decay >= 0.0, f"Invalid lr_decay value: {lr_decay}")
+        check_rates(lr, weight_decay=weight_decay)
+        check(
+            initial_accumulator_value >= 0.0,
+            f"Invalid initial_accumulator_value value: {initial_accumulator_value}",
+        )
+        check_rates(lr, eps=eps)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        check_kinds(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for p in group["params"]:
+                _C._optimizer_init(self._rule, group, p, self.state[p])
+
+    def share_memory(self) -> None:
+        """Moves the sums to memory that processes share."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
+
+    def _update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        state["step"] += 1
+        grad = decayed(grad, p, group["weight_decay"])
+        size = lr / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        total = state["sum"].add_(grad * grad)
+        p.sub_(grad / (total.sqrt() + group["eps"]) * size)

@@ -1,0 +1,91 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight._C import Tensor
+from rushlight.optim._stepped import SteppedOptimizer, check, check_kinds, check_rates, decayed
+from rushlight.optim.optimizer import ParamsT
+
+__all__ = ["SGD"]
+
+
+class SGD(SteppedOptimizer, rule="SGD"):
+    """Gradient descent, with momentum if wanted.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    >>> optimizer = torch.optim.SGD([p], lr=0.5, momentum=0.9)
+    >>> p.pow(2).sum().backward()
+    >>> optimizer.step()
+    >>> p.tolist()
+    [0.0, 0.0]
+    """
+
+    _scalars = ()
+    _options = {  # noqa: RUF012
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_rates(lr)
+        check(momentum >= 0.0, f"Invalid momentum value: {momentum}")
+        check_rates(lr, weight_decay=weight_decay)
+        check(
+            not nesterov or (momentum > 0 and dampening == 0),
+            "Nesterov momentum requires a momentum and zero dampening",
+        )
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        check_kinds(fused, foreach, differentiable)
+
+    def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        if group["momentum"] == 0:
+            return {}
+        state: dict[str, Any] = self.state[p]
+        if state.get("momentum_buffer") is None:
+            grad: Any = p.grad
+            start = decayed(-grad if group["maximize"] else grad, p, group["weight_decay"])
+            state["momentum_buffer"] = start.detach().clone()
+            return {**state, "first": None}
+        return state
+
+    def _update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        momentum = group["momentum"]
+        grad = decayed(grad, p, group["weight_decay"])
+        if momentum != 0:
+            buffer = state["momentum_buffer"]
+            if "first" not in state:
+                buffer.mul_(momentum).add_(grad * (1 - group["dampening"]))
+            grad = grad + buffer * momentum if group["nesterov"] else buffer.clone()
+        p.sub_(grad * lr)

@@ -1,0 +1,111 @@
+"""Modules and losses: same parameters in, same outputs, gradients, names and printing out."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch as reference
+
+import rushlight as torch
+from oracle.modules_cases import CASES, Floats, Ints
+
+
+def make(case, library):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = getattr(library.nn, case.name)(*case.args, **case.kwargs)
+    return module.to(library.float64).train(case.train)
+
+
+def moved(state, library):
+    """A state dict of the other library as one of this."""
+    return {k: library.tensor(v.detach().numpy().copy()) for k, v in state.items()}
+
+
+def inputs_for(case, library):
+    rng = np.random.default_rng(0)
+    made = []
+    for spec in case.inputs:
+        if spec is None:
+            made.append(None)
+        elif isinstance(spec, Ints):
+            made.append(library.tensor(spec.values))
+        elif isinstance(spec, Floats):
+            whole = case.name.startswith(("EmbeddingBag", "MaxUnpool"))
+            made.append(library.tensor(spec.values.astype(int) if whole else spec.values))
+        else:
+            values = rng.standard_normal(spec)
+            made.append(library.tensor(values, requires_grad=True))
+    return made
+
+
+def flat(value, library):
+    if isinstance(value, library.Tensor):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [t for v in value for t in flat(v, library)]
+    return []
+
+
+def run(module, case, library):
+    """Outputs, gradients of inputs and parameters, and buffers afterwards, as arrays."""
+    inputs = inputs_for(case, library)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outputs = flat(module(*inputs), library)
+    loss = 0.0
+    for i, out in enumerate(outputs):
+        if out.is_floating_point() and out.requires_grad:
+            weights = np.random.default_rng(7 + i).random(tuple(out.shape))
+            loss = loss + (out * library.tensor(weights)).sum()
+    if isinstance(loss, library.Tensor):
+        loss.backward()
+    grads = [t.grad for t in inputs if t is not None and t.requires_grad]
+    grads += [p.grad for p in module.parameters()]
+    everything = [*outputs, *grads, *module.buffers()]
+    return [None if t is None else t.detach().numpy() for t in everything]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.inputs], ids=repr)
+def test_same_outputs_and_gradients(case):
+    theirs = make(case, reference)
+    ours = make(case, torch)
+    ours.load_state_dict(moved(theirs.state_dict(), torch))
+    for a, b in zip(run(ours, case, torch), run(theirs, case, reference), strict=True):
+        if b is None:
+            assert a is None or not a.any()
+            continue
+        if a is None:
+            assert not b.any()
+            continue
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_same_printing_names_and_copies(case):
+    theirs, ours = make(case, reference), make(case, torch)
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert dict(ours.state_dict()._metadata) == dict(theirs.state_dict()._metadata)
+    shapes = [(n, tuple(p.shape), p.requires_grad) for n, p in ours.named_parameters()]
+    assert shapes == [(n, tuple(p.shape), p.requires_grad) for n, p in theirs.named_parameters()]
+    theirs.load_state_dict(moved(ours.state_dict(), reference))
+    for copied in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert repr(copied) == repr(ours)
+        for a, b in zip(copied.state_dict().values(), ours.state_dict().values(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_every_module_is_compared():
+    apart = {
+        "Module", "Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList",
+        "ParameterDict", "NLLLoss2d", "LinearCrossEntropyOptions", "TransformerEncoder",
+        "TransformerDecoder", "RNNBase", "RNNCellBase", "CTCLoss", "BCELoss",
+        "FractionalMaxPool2d", "FractionalMaxPool3d",
+    }  # fmt: skip
+    names = {n for n in reference.nn.modules.__all__ if not n.startswith("Lazy")}
+    assert names - apart == {case.name for case in CASES}
+    assert all(hasattr(torch.nn, name) for name in reference.nn.modules.__all__)

@@ -1,0 +1,388 @@
+"""Every optimizer with its options takes the same steps as PyTorch's."""
+
+import numpy as np
+import pytest
+import torch
+
+import rushlight
+from oracle.harness import LIBRARIES, from_numpy, to_numpy
+
+STEPS = 20
+DECAY = [{}, {"weight_decay": 0.1}, {"weight_decay": 0.05, "maximize": True}]
+OPTIONS = {
+    "SGD": [
+        {"lr": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "maximize": True},
+        {"lr": 0.05, "momentum": 0.9},
+        {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.02},
+        {"lr": 0.05, "momentum": 0.8, "nesterov": True, "weight_decay": 0.02},
+        {"lr": 0.05, "momentum": 0.8, "nesterov": True, "maximize": True},
+    ],
+    "Adam": [
+        *({"lr": 0.05, **d} for d in DECAY),
+        {"lr": 0.05, "amsgrad": True},
+        {"lr": 0.05, "amsgrad": True, "weight_decay": 0.1, "betas": (0.3, 0.7), "eps": 1e-3},
+        {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ],
+    "AdamW": [
+        {"lr": 0.05},
+        {"lr": 0.05, "amsgrad": True, "weight_decay": 0.2},
+        {"lr": 0.05, "weight_decay": 0.0, "maximize": True},
+    ],
+    "RMSprop": [
+        *({"lr": 0.02, **d} for d in DECAY),
+        {"lr": 0.02, "centered": True},
+        {"lr": 0.02, "momentum": 0.8},
+        {"lr": 0.02, "momentum": 0.8, "centered": True, "alpha": 0.8, "weight_decay": 0.1},
+    ],
+    "Adagrad": [
+        *({"lr": 0.1, **d} for d in DECAY),
+        {"lr": 0.1, "lr_decay": 0.2, "initial_accumulator_value": 0.5},
+    ],
+    "Adadelta": [*({"lr": 1.0, **d} for d in DECAY), {"rho": 0.5, "eps": 1e-3}],
+    "Adamax": [*({"lr": 0.05, **d} for d in DECAY), {"betas": (0.5, 0.6), "eps": 1e-3}],
+    "NAdam": [
+        *({"lr": 0.05, **d} for d in DECAY),
+        {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True, "momentum_decay": 0.1},
+    ],
+    "RAdam": [
+        *({"lr": 0.05, **d} for d in DECAY),
+        {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True},
+        {"lr": 0.05, "betas": (0.8, 0.6)},
+    ],
+    "Rprop": [{"lr": 0.01}, {"lr": 0.05, "etas": (0.3, 1.5), "maximize": True}],
+    "ASGD": [
+        *({"lr": 0.05, **d} for d in DECAY),
+        {"lr": 0.05, "lambd": 0.1, "alpha": 0.5, "t0": 5},
+    ],
+}
+CASES = [
+    pytest.param(name, options, id=f"{name}-{i}")
+    for name, all_options in OPTIONS.items()
+    for i, options in enumerate(all_options)
+]
+SHAPES = [(3, 4), (), (5,), (0, 2), (2, 3, 2)]
+
+
+def starts(seed=0, dtype="float64"):
+    rng = np.random.default_rng(seed)
+    arrays = [np.asarray(rng.normal(size=s)) for s in SHAPES]
+    if dtype.startswith("complex"):
+        arrays = [a + 1j * np.asarray(rng.normal(size=a.shape)) for a in arrays]
+    return [np.asarray(a, dtype=dtype) for a in arrays]
+
+
+def loss_of(library, params, step):
+    total = 0
+    for i, p in enumerate(params):
+        x = library.view_as_real(p) if p.is_complex() else p
+        total = total + ((x - 0.3 * i) ** 2 * (1 + 0.1 * step)).sum() + (x * 1.7).sin().sum()
+    return total
+
+
+def train(library, make, arrays, steps=STEPS, each=None):
+    params = [library.nn.Parameter(from_numpy(library, a)) for a in arrays]
+    optimizer = make(library, params)
+    for step in range(steps):
+        optimizer.zero_grad()
+        used = params if step % 3 else params[:-1]  # the last one has no gradient at times
+        loss_of(library, used, step).backward()
+        optimizer.step()
+        if each:
+            each(optimizer, step)
+    return params, optimizer
+
+
+def build(name, options):
+    return lambda library, params: getattr(library.optim, name)(params, **options)
+
+
+def assert_close(ours, theirs, tolerance=1e-8):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=tolerance, atol=tolerance)
+
+
+def assert_same_state(ours, theirs, tolerance=1e-8):
+    a, b = ours.state_dict(), theirs.state_dict()
+    assert a["param_groups"] == b["param_groups"]
+    assert list(a["state"]) == list(b["state"])
+    for key, kept in b["state"].items():
+        assert list(a["state"][key]) == list(kept)
+        for name, value in kept.items():
+            mine = a["state"][key][name]
+            if isinstance(value, torch.Tensor):
+                assert str(mine.dtype) == str(value.dtype), name
+                assert tuple(mine.shape) == tuple(value.shape), name
+                np.testing.assert_allclose(
+                    to_numpy(mine), to_numpy(value), rtol=tolerance, atol=tolerance, err_msg=name
+                )
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_trajectory(name, options):
+    ours, theirs = (train(library, build(name, options), starts()) for library in LIBRARIES)
+    assert_close(ours[0], theirs[0])
+    assert_same_state(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_other_dtypes(name, dtype):
+    options = OPTIONS[name][-1]
+    tolerance = 1e-8 if dtype == "complex128" else 2e-4
+    ours, theirs = (
+        train(library, build(name, options), starts(dtype=dtype), steps=8) for library in LIBRARIES
+    )
+    assert_close(ours[0], theirs[0], tolerance)
+    assert_same_state(ours[1], theirs[1], tolerance)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_halves(name, dtype):
+    """Rushlight rounds once a step, PyTorch after every operation."""
+
+    def run(library):
+        half = getattr(library, dtype)
+        params = [
+            library.nn.Parameter(from_numpy(library, a.astype("float32")).to(half))
+            for a in starts()
+        ]
+        optimizer = getattr(library.optim, name)(params, lr=0.01)
+        for step in range(4):
+            for i, p in enumerate(params):
+                p.grad = (p.detach().float() - 0.3 * i + 0.5 + 0.1 * step).to(half)
+            optimizer.step()
+        assert all(p.dtype is half for p in params)
+        return params
+
+    ours, theirs = (run(library) for library in LIBRARIES)
+    assert_close(ours, theirs, 0.06 if dtype == "bfloat16" else 0.02)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("source", LIBRARIES, ids=["to torch", "from torch"])
+def test_state_dicts_move_both_ways(name, source):
+    params, optimizer = train(source, build(name, OPTIONS[name][-1]), starts(), steps=7)
+    saved = optimizer.state_dict()
+    runs = []
+    for library in LIBRARIES:
+        moved = [library.nn.Parameter(from_numpy(library, to_numpy(p))) for p in params]
+        loaded = getattr(library.optim, name)(moved, lr=123.0)
+        loaded.load_state_dict(translated(saved, source, library))
+        for step in range(7, 12):
+            loaded.zero_grad()
+            loss_of(library, moved, step).backward()
+            loaded.step()
+        runs.append((moved, loaded))
+    assert_close(runs[0][0], runs[1][0])
+    assert_same_state(runs[0][1], runs[1][1])
+
+
+def translated(value, source, target):
+    """Containers of tensors of one library as the other's."""
+    if isinstance(value, source.Tensor):
+        return from_numpy(target, to_numpy(value))
+    if isinstance(value, dict):
+        return {k: translated(v, source, target) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(translated(v, source, target) for v in value)
+    return value
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_groups_and_changing_rates(name):
+    def make(library, params):
+        groups = [{"params": params[:2], "lr": 0.02}, {"params": params[2:]}]
+        return getattr(library.optim, name)(groups, lr=0.05)
+
+    def each(optimizer, step):
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.9
+
+    ours, theirs = (train(library, make, starts(), each=each) for library in LIBRARIES)
+    assert_close(ours[0], theirs[0])
+    assert_same_state(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_layouts(name):
+    """Transposed, sliced and strided parameters, gradients of other layouts."""
+
+    def run(library):
+        base = from_numpy(library, starts()[0])
+        big = from_numpy(library, np.arange(40.0).reshape(5, 8) / 7)
+        params = [base.t(), big[1:4, ::2], big[4].expand(1, 8), big[0]]
+        for p in params:
+            p.requires_grad_()
+        optimizer = getattr(library.optim, name)(params, lr=0.02)
+        for _ in range(3):
+            for p in params:
+                values = np.cos(np.arange(p.numel())).reshape(tuple(p.shape)[::-1])
+                p.grad = from_numpy(library, values).permute(*range(p.dim())[::-1])
+            optimizer.step()
+        return params
+
+    ours, theirs = (run(library) for library in LIBRARIES)
+    assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_tensor_rate(name):
+    def make(library, params):
+        lr = library.tensor(0.03125, dtype=library.float64)
+        return getattr(library.optim, name)(params, lr=lr)
+
+    ours, theirs = (train(library, make, starts(), steps=6) for library in LIBRARIES)
+    assert_close(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_default_dtype_of_steps(name):
+    for library in LIBRARIES:
+        library.set_default_dtype(library.float64)
+    try:
+        ours, theirs = (
+            train(library, build(name, OPTIONS[name][-1]), starts()) for library in LIBRARIES
+        )
+        assert_close(ours[0], theirs[0], 1e-10)
+        assert_same_state(ours[1], theirs[1])
+    finally:
+        for library in LIBRARIES:
+            library.set_default_dtype(library.float32)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_differentiable(name, options):
+    """Gradients through three steps, for the start and the gradients that came in."""
+
+    def run(library, differentiable):
+        rng = np.random.default_rng(3)
+        start, *grads = (
+            from_numpy(library, rng.normal(size=4), requires_grad=differentiable) for _ in range(4)
+        )
+        p = start.clone()
+        if not differentiable:
+            p = library.nn.Parameter(p)
+        optimizer = getattr(library.optim, name)([p], differentiable=differentiable, **options)
+        for g in grads:
+            p.grad = g
+            optimizer.step()
+        if not differentiable:
+            return [p]
+        return [p, *library.autograd.grad((p * p).sum(), [start, *grads], allow_unused=True)]
+
+    ours = run(rushlight, True)
+    assert_close(ours[:1], run(rushlight, False), 1e-10)
+    try:
+        theirs = run(torch, True)
+    except RuntimeError as error:  # some of PyTorch's formulas overwrite what they saved
+        assert "modified by an inplace operation" in str(error)  # noqa: PT017
+        return
+    # PyTorch computes the bias corrections of a differentiable Adam in float32.
+    tolerance = 1e-5 if name.startswith("Adam") else 1e-7
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+@pytest.mark.parametrize("kind", ["fused", "foreach"])
+def test_kinds_of_loops_are_accepted(name, kind):
+    options = {**OPTIONS[name][0], kind: True}
+    ours, theirs = (
+        train(library, build(name, options), starts(), steps=5) for library in LIBRARIES
+    )
+    assert_close(ours[0], theirs[0])
+    assert_same_state(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("options", [{}, {"lr": 0.5, "history_size": 3, "max_iter": 7}])
+def test_lbfgs(search, options):
+    def run(library):
+        p = library.nn.Parameter(from_numpy(library, np.array([-1.2, 1.0, 0.5])))
+        q = library.nn.Parameter(from_numpy(library, np.array([[0.3 + 0.2j]])))
+        optimizer = library.optim.LBFGS([p, q], line_search_fn=search, **options)
+        losses = []
+
+        def closure():
+            optimizer.zero_grad()
+            loss = ((p[1:] - p[:-1]) ** 4).sum() + ((p - 1) ** 2).sum()
+            loss = loss + library.view_as_real(q).exp().sum() + q.abs().sum()
+            loss.backward()
+            return loss
+
+        for _ in range(6):
+            losses.append(optimizer.step(closure).item())
+        state = optimizer.state[p]
+        return [p, q], losses, (state["func_evals"], state["n_iter"]), sorted(state)
+
+    (a, losses, counts, keys), theirs = (run(library) for library in LIBRARIES)
+    assert_close(a, theirs[0], 1e-6)
+    np.testing.assert_allclose(losses, theirs[1], rtol=1e-6, atol=1e-8)
+    assert (counts, keys) == theirs[2:]
+
+
+ERRORS = [
+    ("SGD", [], {}),
+    ("SGD", "tensor", {}),
+    ("SGD", "set", {}),
+    ("SGD", [1], {}),
+    ("SGD", "non-leaf", {}),
+    ("SGD", "twice", {}),
+    ("SGD", "half-named", {}),
+    ("SGD", "p", {"lr": -1.0}),
+    ("SGD", "p", {"momentum": -1.0}),
+    ("SGD", "p", {"weight_decay": -1.0}),
+    ("SGD", "p", {"nesterov": True}),
+    ("SGD", "p", {"fused": True, "foreach": True}),
+    ("SGD", "p", {"fused": True, "differentiable": True}),
+    ("Adam", "p", {"betas": (1.0, 0.9)}),
+    ("Adam", "p", {"betas": (0.9, -0.1)}),
+    ("Adam", "p", {"betas": (0, 0)}),
+    ("Adam", "p", {"eps": -1.0}),
+    ("RMSprop", "p", {"alpha": -1.0}),
+    ("Adagrad", "p", {"lr_decay": -1.0}),
+    ("Adagrad", "p", {"initial_accumulator_value": -1.0}),
+    ("Adadelta", "p", {"rho": 2.0}),
+    ("NAdam", "p", {"momentum_decay": -1.0}),
+    ("Rprop", "p", {"etas": (1.5, 1.2)}),
+    ("LBFGS", "groups", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "options"), ERRORS)
+def test_errors(name, params, options):
+    def attempt(library):
+        p = library.nn.Parameter(library.zeros(2))
+        q = library.nn.Parameter(library.zeros(2))
+        made = {
+            "p": [p],
+            "tensor": p,
+            "set": [{"params": {p}}],
+            "non-leaf": [p * 2],
+            "twice": [{"params": [p]}, {"params": [p]}],
+            "half-named": [("a", p), q],
+            "groups": [{"params": [p]}, {"params": [q]}],
+        }
+        given = made.get(params, params) if isinstance(params, str) else params
+        with pytest.raises(Exception) as caught:
+            getattr(library.optim, name)(given, **options)
+        return caught.value
+
+    ours, theirs = (attempt(library) for library in LIBRARIES)
+    assert type(ours) is type(theirs)
+    phrase = (
+        str(theirs).replace("torch.FloatTensor", "").replace("torch.nn.parameter.Parameter", "")
+    )
+    assert str(ours).startswith(phrase[:30])
+
+
+def test_printing():
+    def text(library):
+        p, q = (library.nn.Parameter(library.zeros(2)) for _ in range(2))
+        return repr(library.optim.Adam([{"params": [p], "lr": 0.5}, {"params": [q]}], amsgrad=True))
+
+    assert text(rushlight) == text(torch)
