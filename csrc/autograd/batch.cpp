@@ -93,8 +93,7 @@ HiddenDims random_levels() {
 }
 
 void give_samples(Tensor* t, const HiddenDims& hidden) {
-  check(is_exclusive(t),
-        "vmap: a tensor that is not batched (sizes ", t->sizes,
+  check(is_exclusive(t), "vmap: a tensor that is not batched (sizes ", t->sizes,
         ") cannot be filled with numbers that differ between samples; make it inside, or from a "
         "batched tensor");
   Var all = empty(hidden.prefixed(t->sizes), t->dtype);

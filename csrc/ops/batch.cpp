@@ -20,11 +20,13 @@ struct AddBatchDim : Linear {
     check(input.dim() > 0, "vmap: a tensor without dimensions cannot be batched");
     const Batch* outer = batch_of(input.get());
     Batch batch = outer ? *outer : Batch{};
-    check(batch.levels.empty() || batch.levels.back() < level,
-          "_add_batch_dim: the tensor is batched at level ", level, " or above already");
-    batch.levels.push_back(level);
-    batch.sizes.push_back(input->sizes[int(dim)]);
-    batch.strides.push_back(input->strides[int(dim)]);
+    check(!batch.levels.contains(level), "_add_batch_dim: the tensor is batched at level ", level,
+          " already");
+    int at = 0;
+    while (at < batch.levels.size() && batch.levels[at] < level) at++;
+    batch.levels.insert(at, level);
+    batch.sizes.insert(at, input->sizes[int(dim)]);
+    batch.strides.insert(at, input->strides[int(dim)]);
     Ints sizes = input->sizes, strides = input->strides;
     sizes.erase(int(dim));
     strides.erase(int(dim));

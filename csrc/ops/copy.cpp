@@ -296,6 +296,7 @@ void copy_(const Var& into, const Var& src) {
     Plain plain;
     from = clone(src);
   }
+  if (batched_tensors) check_batched_write(into.get(), src.get());
   prepare_write(into.get(), "copy_");
   copy_data(into.get(), from.get());
   take_over(into.get(), history);

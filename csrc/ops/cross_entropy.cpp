@@ -291,8 +291,8 @@ Var plain_nll(const Var& scores, const Var& target, const Var& weight, Reduce ho
               int64_t ignore_index, double smoothing) {
   int dim = scores.dim() == 1 ? 0 : 1;
   Var counts = target != Var(double(ignore_index));
-  Var safe = ops::masked_fill(target, target == Var(double(ignore_index)),
-                              ops::zeros({}, target.dtype()));
+  Var safe =
+      ops::masked_fill(target, target == Var(double(ignore_index)), ops::zeros({}, target.dtype()));
   Var classes = ops::unsqueeze(safe, dim);
   Var picked = ops::gather(scores, dim, classes);
   picked = ops::select(picked, dim, 0);

@@ -50,12 +50,14 @@ Var signed_power(const Var& x, double p) {
   return math::where(zero, Var(0), safe * ops::pow_number(math::abs(safe), Var(p - 2)));
 }
 
+Var vector_norm(const Var& x, double ord, const Dims& dim);  // keeps the dimensions
+
 // The largest or smallest of these magnitudes. The norm itself may differ from it by a rounding,
 // since its kernel takes the magnitude of complex numbers in its own way.
 Var extreme(const Var& size, double p, const Dims& dim) {
   if (size.numel() == 0) return size;
   Plain plain;
-  return norm_value(size, p, dim, true);
+  return vector_norm(size, p, dim);
 }
 
 // g and norm have the reduced dimensions. A norm of 0 has the gradient 0.
@@ -126,6 +128,10 @@ struct VectorNorm : General {
   }
 };
 RL_OP(VectorNorm)
+
+Var vector_norm(const Var& x, double ord, const Dims& dim) {
+  return call<VectorNorm>(x, ord, dim, true, std::nullopt);
+}
 
 struct Norm : Composite {
   static constexpr auto signature =

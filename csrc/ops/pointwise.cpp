@@ -380,7 +380,7 @@ Var run_batched(const Pointwise& op, const Var* in, const double* params,
   Plain plain;
   Var physical[3];
   for (int i = 0; i < op.inputs; i++) {
-    bool weak = in[i].dim() == 0 && in[i].dtype() != common;
+    bool weak = in[i].dim() == 0 && in[i].dtype() != common && in[i].dtype() != DType::Bool;
     physical[i] = in[i]->wrapped_number ? in[i] : hidden.front(in[i], rank - in[i].dim());
     if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
   }

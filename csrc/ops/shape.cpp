@@ -213,6 +213,7 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
             info(repeats.dtype()).tensor_name, "'");
   check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat, got shape ",
         repeats.sizes());
+  require_plain(repeats.get(), "repeating as often as a tensor says, repeat_interleave,");
   GradMode off(false);
   Var times = ops::contiguous(ops::to(repeats, DType::I64));
   const int64_t* t = times->data<int64_t>();
@@ -419,6 +420,7 @@ struct TensorSplitIndices : Composite {
           "tensor_split expected tensor_indices_or_sections to have "
           "dtype of long, but got ",
           info(where.dtype()).tensor_name);
+    require_plain(where.get(), "splitting where a tensor says, tensor_split,");
     Var at = [&] {
       GradMode off(false);
       return ops::contiguous(where);

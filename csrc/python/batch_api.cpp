@@ -49,9 +49,9 @@ PyObject* sizes(PyObject*, PyObject* o) {
   Py_ssize_t n = batch ? batch->levels.size() : 0;
   PyObject* all = PyTuple_New(n);
   for (Py_ssize_t i = 0; all && i < n; i++)
-    PyTuple_SET_ITEM(all, i,
-                     Py_BuildValue("(LL)", (long long)batch->levels[int(i)],
-                                   (long long)batch->sizes[int(i)]));
+    PyTuple_SET_ITEM(
+        all, i,
+        Py_BuildValue("(LL)", (long long)batch->levels[int(i)], (long long)batch->sizes[int(i)]));
   return all;
 }
 PyObject* randomness(PyObject*, PyObject* level) {

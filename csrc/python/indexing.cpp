@@ -264,11 +264,24 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   });
 }
 
+namespace {
+
+// On batched tensors: the plain form, copied.
+bool put_batched(const Var& x, const Vars& indices, const Var& values) {
+  bool any = batch_of(x.get()) || batch_of(values.get());
+  for (const Var& v : indices) any = any || batch_of(v.get());
+  if (any) ops::copy_(x, ops::index_put(x, indices, ops::to(values, x.dtype()), false));
+  return any;
+}
+
+}  // namespace
+
 namespace ops {
 
 void index_put_(const Var& x, const Vars& indices, const Var& values) {
   check_inplace(x.get(), "index_put_");
   check_writable(x.get());
+  if (batched_tensors && put_batched(x, indices, values)) return;
   Var source = values.dtype() == x.dtype() ? values : ops::to(values, x.dtype());
   Var history;
   if (is_tracked(x.get()) || is_tracked(source.get()))

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/autocast.h"
+#include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
@@ -102,6 +103,14 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
   return out;
 }
 
+bool any_batched(const OpInfo& op, PyObject* const* slots) {
+  if (batched_tensors)
+    for (size_t i = 0; i < op.signature.params().size(); i++)
+      if (slots[i] && is_tensor(slots[i]) && batch_of(reinterpret_cast<Tensor*>(slots[i])))
+        return true;
+  return false;
+}
+
 // In place without a kernel of its own: compute, then take over the result and its history.
 PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
   if (!is_tensor(slots[0])) fail_type(op.signature, op.signature.params()[0], slots[0]);
@@ -112,7 +121,9 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     event.op((op.name + "_").c_str());
     event.shape(keep);
   }
-  if (op.into) {
+  // Of the kernels that write in place, those of pointwise and random ops see hidden dimensions.
+  bool sees = op.pointwise || std::strcmp(op.family, "random") == 0;
+  if (op.into && (sees || !any_batched(op, slots))) {
     op.into(op, slots, self, true);
   } else {
     check_inplace(self, op.name.c_str());
@@ -132,6 +143,7 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
            " can't be cast to the desired output type ", info(self->dtype).tensor_name);
     bool changed = result.get() != before.get();
     before = {};
+    if (batched_tensors) check_batched_write(self, result.get());
     prepare_write(self, op.name.c_str());
     if (changed) {
       ops::copy_data(self, result.get());

@@ -249,8 +249,19 @@ def _tangent(t: Any) -> Iterator[str]:
             yield f"tangent={tensor_repr(tangent)}"
 
 
+def _batched_repr(t: Any, levels: Any, name: str) -> str:
+    """A tensor inside vmap: all its samples, under dimensions of their own."""
+    shown = t.detach()
+    for level, size in reversed(levels):
+        shown = _C._namespaces[""]["_remove_batch_dim"](shown, level, size, 0)
+    counts = " x ".join(str(size) for _, size in levels)
+    return f"{name}(batched, {counts} samples: {tensor_repr(shown)})"
+
+
 def tensor_repr(t: Any, *, name: str = "tensor") -> str:
     """The text of a tensor, as `name(values, facts)`."""
+    if levels := _C._batch_sizes(t):
+        return _batched_repr(t, levels, name)
     prefix = name + "("
     indent = len(prefix)
     history = _history(t)

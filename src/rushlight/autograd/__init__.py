@@ -223,7 +223,7 @@ sys.modules[__name__].__class__ = _Package
 
 def __getattr__(name: str) -> Any:
     """What few programs need is imported when it is first used."""
-    if name in ("forward_ad", "profiler", "profiler_util"):
+    if name in ("forward_ad", "functional", "profiler", "profiler_util"):
         from importlib import import_module
 
         return import_module(f"rushlight.autograd.{name}")

@@ -12,6 +12,7 @@ from rushlight.func._grad import (
 from rushlight.func._jacobian import hessian as hessian
 from rushlight.func._jacobian import jacfwd as jacfwd
 from rushlight.func._jacobian import jacrev as jacrev
+from rushlight.func._jet import jet as jet
 from rushlight.func._vmap import vmap as vmap
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "hessian",
     "jacfwd",
     "jacrev",
+    "jet",
     "jvp",
     "linearize",
     "stack_module_state",

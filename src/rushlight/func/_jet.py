@@ -1,0 +1,344 @@
+"""Taylor mode: how a function changes along a curve, to any order, at about the square of its cost."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from rushlight import _C
+from rushlight.func import _taylor
+from rushlight.func._taylor import Map, Pointwise, Product, Series, Sum, as_series
+from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+_ops = _C._namespaces[""]
+_F = _C._namespaces["nn.functional"]
+
+
+class Trace:
+    """One call of jet: its order, and the pointwise series that were made."""
+
+    def __init__(self, order: int) -> None:
+        self.order = order
+        self.made: dict[Any, Series] = {}
+
+
+class Jet(_C.Tensor):
+    """A tensor that varies: its value, and the series it is the start of."""
+
+    series: Series
+    trace: Trace
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return _apply(func, args, kwargs or {})
+
+
+def _jet(series: Series, trace: Trace) -> Any:
+    value = series[0]
+    new = _C.Tensor._make_subclass(Jet, value.detach() if value.requires_grad else value)
+    new.series, new.trace = series, trace
+    return new
+
+
+def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, Any]:
+    """The value of `func`, and its derivatives along a curve.
+
+    `primals` are the arguments at the curve's start; `series` has, for each of them, the list of
+    the curve's derivatives there. The result has the same derivatives of the function's values,
+    found without nesting: orders share their work.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor(0.5)
+    >>> y, (first, second, third) = torch.func.jet(torch.sin, (x,), ([1.0, 0.0, 0.0],))
+    >>> bool(torch.isclose(third, -torch.cos(x)))
+    True
+    """
+    leaves, spec = tree_flatten(primals if isinstance(primals, (tuple, list)) else (primals,))
+    given = list(series)
+    if len(given) != len(leaves):
+        raise ValueError(f"jet: {len(leaves)} primals but series for {len(given)}")
+    order = max((len(s) for s in given), default=0)
+    trace = Trace(order)
+    arguments = []
+    for x, derivatives in zip(leaves, given, strict=True):
+        if not isinstance(x, _C.Tensor) or not x.is_floating_point():
+            raise TypeError("jet: the primals must be floating point tensors")
+        terms: list[Any] = [x]
+        for n, d in enumerate(derivatives, 1):
+            if isinstance(d, _C.Tensor) and d.shape != x.shape:
+                raise ValueError(
+                    f"jet: a derivative of shape {tuple(d.shape)} for a primal of shape "
+                    f"{tuple(x.shape)}"
+                )
+            full = d if isinstance(d, _C.Tensor) else _ops["full_like"](x, d)
+            terms.append(full / math.factorial(n))
+        arguments.append(_jet(Series(terms), trace))
+    result = func(*tree_unflatten(arguments, spec))
+    values = tree_map(lambda y: _plain(y), result)
+    moved = tree_map(lambda y: _derivatives(y, order), result)
+    return values, moved
+
+
+def _plain(value: Any) -> Any:
+    return value.series[0] if isinstance(value, Jet) else value
+
+
+def _derivatives(value: Any, order: int) -> list[Any]:
+    if not isinstance(value, Jet):
+        return [_ops["zeros_like"](value)] * order
+    zero = _ops["zeros_like"](value.series[0])
+    terms = (value.series[n] for n in range(1, order + 1))
+    return [
+        zero if c is None else c * math.factorial(n) for n, c in enumerate(terms, 1)
+    ]
+
+
+# -- one op ---------------------------------------------------------------------------------------
+
+
+def _jets(tree: Any) -> list[Any]:
+    return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Jet)]
+
+
+def _series(value: Any) -> Series:
+    return value.series if isinstance(value, Jet) else Series([value])
+
+
+def _apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    jets = _jets((args, kwargs))
+    if not jets:
+        return func(*args, **kwargs)
+    trace = jets[0].trace
+    name = getattr(func, "__name__", "")
+    if name in _RULES:
+        return _wrap(_RULES[name](trace, *args, **kwargs), trace)
+    if name == "__get__":
+        return _attribute(func, args, trace)
+    forms = _forms(name)
+    if "partial" in forms and (result := _pointwise(name, args, kwargs, trace)) is not None:
+        return _jet(result, trace)
+    if not forms or forms <= {"nondifferentiable"}:
+        if name in ("__getitem__",) or _is_view(name):
+            return _linear(func, args, kwargs, trace)
+        return func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+    if "linear" in forms or _is_view(name):
+        return _linear(func, args, kwargs, trace)
+    return _nested(func, args, kwargs, trace)
+
+
+def _wrap(result: Any, trace: Trace) -> Any:
+    return _jet(result, trace) if isinstance(result, Series) else result
+
+
+@functools.cache
+def _forms(name: str) -> frozenset[str]:
+    return frozenset(e["derivative"] for e in _C._registry() if e["name"] == name)
+
+
+# Composites that only move elements about.
+_MOVES = frozenset(
+    "__getitem__ reshape reshape_as flatten ravel unflatten movedim moveaxis expand_as broadcast_to "
+    "narrow contiguous view view_as chunk tensor_split hsplit vsplit dsplit atleast_1d atleast_2d "
+    "atleast_3d hstack vstack dstack column_stack concat concatenate fliplr flipud tile diag "
+    "repeat_interleave trapezoid trapz diff take_along_dim".split()
+)
+
+
+def _is_view(name: str) -> bool:
+    return name in _MOVES
+
+
+def _attribute(func: Any, args: tuple[Any, ...], trace: Trace) -> Any:
+    """x.T and the like; what does not give a tensor of the same numbers is read off the value."""
+    return _linear(func, args, {}, trace)
+
+
+def _linear(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
+    """An op that is linear in what varies: applied to each term, with constants as zeros."""
+    leaves, spec = tree_flatten((args, kwargs))
+    first = func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+    outputs, out_spec = tree_flatten(first)
+    if not all(isinstance(y, _C.Tensor) for y in outputs):
+        return first
+    rows: list[list[Any]] = [[y] for y in outputs]
+    zeros = functools.cache(lambda i: _ops["zeros_like"](leaves[i].series[0]))
+    for n in range(1, trace.order + 1):
+        terms = [leaf.series[n] if isinstance(leaf, Jet) else None for leaf in leaves]
+        if all(t is None for t in terms):
+            for row in rows:
+                row.append(None)
+            continue
+        moved = [
+            (zeros(i) if t is None else t) if isinstance(leaf, Jet) else _still(leaf)
+            for i, (leaf, t) in enumerate(zip(leaves, terms, strict=True))
+        ]
+        again_args, again_kwargs = tree_unflatten(moved, spec)
+        if "value" in again_kwargs:
+            again_kwargs["value"] = 0
+        for row, y in zip(rows, tree_flatten(func(*again_args, **again_kwargs))[0], strict=True):
+            row.append(y)
+    return tree_unflatten(
+        [_jet(Series(row), trace) if row[0].is_floating_point() else row[0] for row in rows],
+        out_spec,
+    )
+
+
+def _still(leaf: Any) -> Any:
+    """What does not vary contributes nothing to later terms; indices and masks stay."""
+    if isinstance(leaf, _C.Tensor) and leaf.is_floating_point():
+        return _ops["zeros_like"](leaf)
+    return leaf
+
+
+def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None:
+    """By the op's partial derivatives; None where its parameters cannot be told apart."""
+    for entry in _taylor.formulas().get(name, ()):
+        count = len(entry["partial_symbols"])
+        tensors, params = list(args[:count]), list(args[count:]) + list(kwargs.values())
+        if len(tensors) != count or not all(isinstance(p, (int, float)) for p in params):
+            continue
+        if params and "p0" not in entry["symbol"]:
+            continue
+
+        def value(*xs: Any, params: Any = params) -> Any:
+            return _taylor.function_of(name)(*xs, *args[count:], **kwargs)
+
+        return Pointwise(entry, value, [_series(t) for t in tensors], params, trace.made)
+    return None
+
+
+def _nested(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
+    """Other ops: forward mode, nested once for each order."""
+    from rushlight.func._grad import jvp
+
+    leaves, spec = tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Jet)]
+
+    def curve(t: Any) -> Any:
+        moved = list(leaves)
+        for i in places:
+            point = leaves[i].series[0]
+            power = t
+            for n in range(1, trace.order + 1):
+                if leaves[i].series[n] is not None:
+                    point = point + leaves[i].series[n] * power
+                power = power * t
+            moved[i] = point
+        again_args, again_kwargs = tree_unflatten(moved, spec)
+        return func(*again_args, **again_kwargs)
+
+    dtype = leaves[places[0]].series[0].dtype
+    zero, one = _ops["zeros"]((), dtype=dtype), _ops["ones"]((), dtype=dtype)
+    f, rows = curve, []
+    for n in range(trace.order + 1):
+        outputs, out_spec = tree_flatten(f(zero))
+        rows.append([y / math.factorial(n) if n else y for y in outputs])
+        f = functools.partial(lambda g, t: jvp(g, (t,), (one,))[1], f)
+    columns = zip(*rows, strict=True)
+    return tree_unflatten(
+        [_jet(Series(c), trace) if c[0].is_floating_point() else c[0] for c in columns], out_spec
+    )
+
+
+# -- ops with a rule of their own -----------------------------------------------------------------
+
+
+def _scaled(series: Series, factor: float) -> Series:
+    return series if factor == 1 else Map(lambda c, _: c * factor, series)
+
+
+def _add(trace: Trace, a: Any, b: Any, *, alpha: float = 1) -> Series:
+    return Sum(_series(a), _scaled(_series(b), alpha))
+
+
+def _sub(trace: Trace, a: Any, b: Any, *, alpha: float = 1) -> Series:
+    return Sum(_series(a), _scaled(_series(b), alpha), -1)
+
+
+def _product(times: Callable[..., Any]) -> Callable[..., Series]:
+    return lambda trace, a, b: Product(_series(a), _series(b), times)
+
+
+def _linear_layer(trace: Trace, x: Any, weight: Any, bias: Any = None) -> Series:
+    product = Product(_series(x), _series(weight), lambda a, w: _F["linear"](a, w))
+    return product if bias is None else Sum(product, _series(bias))
+
+
+def _pow(trace: Trace, a: Any, b: Any) -> Series:
+    """A whole number of factors, which is right at zero as well; else by its derivative."""
+    if isinstance(b, (int, float)) and float(b).is_integer() and 1 <= b <= 64:
+        power = _series(a)
+        for _ in range(int(b) - 1):
+            power = Product(power, _series(a))
+        return power
+    if isinstance(b, (int, float)):
+        entry = next(e for e in _taylor.formulas()["pow"] if "p0" in e["symbol"])
+        value = functools.partial(lambda e, x: _ops["pow"](x, e), b)
+        return Pointwise(entry, value, [_series(a)], [float(b)], trace.made)
+    entry = next(e for e in _taylor.formulas()["pow"] if "p0" not in e["symbol"])
+    return Pointwise(entry, _ops["pow"], [_series(a), _series(b)], [], trace.made)
+
+
+def _softmax(trace: Trace, x: Any, dim: int, **_: Any) -> Any:
+    shifted = x - _plain(x).amax(dim, keepdim=True)
+    powers = shifted.exp()
+    return powers / powers.sum(dim, keepdim=True)
+
+
+def _log_softmax(trace: Trace, x: Any, dim: int, **_: Any) -> Any:
+    shifted = x - _plain(x).amax(dim, keepdim=True)
+    return shifted - shifted.exp().sum(dim, keepdim=True).log()
+
+
+def _mse_loss(trace: Trace, a: Any, b: Any, *, reduction: str = "mean") -> Any:
+    each = (a - b) * (a - b)
+    return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
+
+
+def _layer_norm(
+    trace: Trace, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:
+    dims = tuple(range(-len(shape), 0))
+    centred = x - x.mean(dims, keepdim=True)
+    normal = centred / ((centred * centred).mean(dims, keepdim=True) + eps).sqrt()
+    scaled = normal if weight is None else normal * weight
+    return scaled if bias is None else scaled + bias
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "add": _add,
+    "sub": _sub,
+    "subtract": _sub,
+    "rsub": lambda trace, a, b, **k: _sub(trace, b, a, **k),
+    "__radd__": lambda trace, a, b: _add(trace, b, a),
+    "__rsub__": lambda trace, a, b: _sub(trace, b, a),
+    "__rmul__": lambda trace, a, b: Product(as_series(b), _series(a)),
+    "__rtruediv__": lambda trace, a, b: _taylor.Quotient(as_series(b), _series(a)),
+    "__rmatmul__": lambda trace, a, b: Product(_series(b), _series(a), _ops["matmul"]),
+    "neg": lambda trace, a: _scaled(_series(a), -1),
+    "negative": lambda trace, a: _scaled(_series(a), -1),
+    "mul": _product(lambda a, b: a * b),
+    "multiply": _product(lambda a, b: a * b),
+    "square": lambda trace, a: Product(_series(a), _series(a)),
+    "pow": _pow,
+    "matmul": _product(_ops["matmul"]),
+    "mm": _product(_ops["mm"]),
+    "bmm": _product(_ops["bmm"]),
+    "mv": _product(_ops["mv"]),
+    "dot": _product(_ops["dot"]),
+    "outer": _product(_ops["outer"]),
+    "inner": _product(_ops["inner"]),
+    "linear": _linear_layer,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "mse_loss": _mse_loss,
+    "layer_norm": _layer_norm,
+}
