@@ -325,7 +325,35 @@ def test_lbfgs(search, options):
     assert (counts, keys) == theirs[2:]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"maximize": True, "weight_decay": 0.1}, {"eps": (1e-4, 1e-2), "d": 1.5, "lr": 0.3}],
+)
+def test_adafactor(options):
+    arrays = [a for a in starts() if a.size]
+    ours, theirs = (train(library, build("Adafactor", options), arrays) for library in LIBRARIES)
+    assert_close(ours[0], theirs[0])
+    assert_same_state(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.0}]
+)
+def test_muon(options):
+    """The iterations run in bfloat16, whose rounding grows with each step."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(4, 6)), rng.normal(size=(7, 3))]
+    ours, theirs = (
+        train(library, build("Muon", {"lr": 0.01, **options}), arrays, steps=4)
+        for library in LIBRARIES
+    )
+    assert_close(ours[0], theirs[0], 2e-3)
+    assert_same_state(ours[1], theirs[1], 2e-3)
+
+
 ERRORS = [
+    ("Muon", "p", {}),
+    ("Adafactor", "p", {"d": 0.5}),
     ("SGD", [], {}),
     ("SGD", "tensor", {}),
     ("SGD", "set", {}),

@@ -1,6 +1,8 @@
 """Optimizers, learning rate schedules and averages of models."""
 
 from rushlight.optim import lr_scheduler as lr_scheduler
+from rushlight.optim._adafactor import Adafactor as Adafactor
+from rushlight.optim._muon import Muon as Muon
 from rushlight.optim.adadelta import Adadelta as Adadelta
 from rushlight.optim.adagrad import Adagrad as Adagrad
 from rushlight.optim.adam import Adam as Adam
