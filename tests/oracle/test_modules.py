@@ -109,3 +109,15 @@ def test_every_module_is_compared():
     names = {n for n in reference.nn.modules.__all__ if not n.startswith("Lazy")}
     assert names - apart == {case.name for case in CASES}
     assert all(hasattr(torch.nn, name) for name in reference.nn.modules.__all__)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_seed_gives_the_same_initial_weights(case):
+    states = []
+    for library in (torch, reference):
+        with torch.random.torch_streams(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            library.manual_seed(7)
+            states.append(getattr(library.nn, case.name)(*case.args, **case.kwargs).state_dict())
+    for key, theirs in states[1].items():
+        np.testing.assert_array_equal(states[0][key].numpy(), theirs.numpy(), err_msg=key)

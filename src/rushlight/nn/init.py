@@ -228,34 +228,19 @@ def kaiming_normal_(
     return normal_(tensor, 0, std, generator)
 
 
-def _orthonormal_columns(matrix: Tensor) -> Tensor:
-    """The Q of A = QR with a positive diagonal of R, by Householder reflections in float64."""
-    rows, cols = matrix.shape
-    r = matrix.detach().double().clone()
-    q = _ops["eye"](rows, dtype=r.dtype)
-    for k in range(cols):
-        v = r[k:, k].clone()
-        v[0] += math.copysign(v.norm().item(), v[0].item())
-        square = v.dot(v)
-        if square == 0:
-            continue
-        v = v * (2 / square).sqrt()
-        r[k:, k:] -= v.outer(v @ r[k:, k:])
-        q[:, k:] -= (q[:, k:] @ v).outer(v)
-    signs = r.diagonal()[:cols].sign()
-    return (q[:, :cols] * signs).to(matrix.dtype)
-
-
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A matrix of orthonormal rows or columns; further dimensions are seen as one."""
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
         return tensor
+    from rushlight.nn._householder import orthonormal
+
     rows, cols = tensor.size(0), tensor.numel() // tensor.size(0)
     with no_grad():
         drawn = tensor.new_empty((rows, cols)).normal_(0, 1, generator=generator)
-        q = _orthonormal_columns(drawn.t()).t() if rows < cols else _orthonormal_columns(drawn)
+        wide = drawn.double()
+        q = orthonormal(wide.t()).t() if rows < cols else orthonormal(wide)
         return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 

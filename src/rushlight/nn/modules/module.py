@@ -415,13 +415,7 @@ class Module(TraversalMethods, StateMethods):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or sets them to zero."""
-        for p in self.parameters():
-            if p.grad is None:
-                continue
-            if set_to_none:
-                p.grad = None
-            else:
-                p.grad = p.grad.detach().zero_() if p.grad.grad_fn is None else p.grad.detach() * 0
+        _C._zero_grads(list(self.parameters()), set_to_none)
 
     # Printing.
 
