@@ -311,8 +311,16 @@ def __dir__(self: Tensor) -> list[str]:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes: always False."""
-    return False
+    """Whether other processes can see the tensor's memory, after ``share_memory_``."""
+    sharing = sys.modules.get("rushlight.multiprocessing._sharing")
+    return sharing is not None and sharing.is_shared(self)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the tensor, with all views of it, to memory that other processes see too."""
+    from rushlight.multiprocessing._sharing import share
+
+    return share(self)
 
 
 def new_tensor(
@@ -437,8 +445,8 @@ _methods: dict[str, Any] = {
     for f in (
         to, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
         register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__,
-        is_shared, new_tensor, new, is_same_size, is_set_to, apply_, map_, resize_as_, set_,
-        __complex__, __reversed__, __copy__, untyped_storage, type_as,
+        is_shared, share_memory_, new_tensor, new, is_same_size, is_set_to, apply_, map_,
+        resize_as_, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):

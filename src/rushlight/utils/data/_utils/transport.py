@@ -16,12 +16,12 @@ import os
 import pickle
 import socket
 import struct
-import tempfile
 import weakref
 from collections import deque
 from typing import Any
 
 from rushlight import _C
+from rushlight.multiprocessing._sharing import shared_file
 
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
@@ -81,17 +81,6 @@ def _dump(value: Any) -> tuple[bytes, list[Any]]:
     file = io.BytesIO()
     _BatchPickler(file, buffers).dump(value)
     return file.getvalue(), [buffer.raw() for buffer in buffers]
-
-
-def _shared_file(size: int) -> int:
-    """The descriptor of a file in memory that has no name."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("rushlight-batch", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.truncate(descriptor, size)
-    return descriptor
 
 
 def _receive(sock: socket.socket, buffer: bytearray, descriptors: deque[int]) -> bool:
@@ -179,7 +168,7 @@ class WorkerEnd:
                 del self._free[i]
                 return key, capacity, None
         capacity = 1 << (size - 1).bit_length()
-        descriptor = _shared_file(capacity)
+        descriptor = shared_file(capacity)
         key, self._made = self._made, self._made + 1
         self._segments[key] = mmap.mmap(descriptor, capacity)
         return key, capacity, descriptor
