@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import reference_attention
 import reference_joins
 import reference_layers
 import reference_norms
@@ -176,6 +177,7 @@ REFERENCES = {
     "Tensor.__getitem__": lambda a, index: a[index],
     **reference_reductions.REFERENCES,
     **reference_joins.REFERENCES,
+    **reference_attention.REFERENCES,
     **reference_layers.REFERENCES,
     **reference_norms.REFERENCES,
 }
