@@ -146,8 +146,9 @@ def test_large_parameters_on_threads(rule):
 def test_a_parameter_listed_twice_is_stepped_twice():
     for n in (2, 100_000):
         p = torch.nn.Parameter(torch.zeros(n))
-        with pytest.warns(UserWarning, match="duplicate parameters"):
+        with pytest.warns(UserWarning, match="duplicate parameters") as caught:
             optimizer = torch.optim.SGD([p, p], lr=1.0)
+        assert caught[0].filename == __file__
         p.grad = torch.ones(n)
         optimizer.step()
         assert p.min().item() == p.max().item() == -2.0

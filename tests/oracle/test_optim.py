@@ -414,3 +414,12 @@ def test_printing():
         return repr(library.optim.Adam([{"params": [p], "lr": 0.5}, {"params": [q]}], amsgrad=True))
 
     assert text(rushlight) == text(torch)
+
+
+def test_names():
+    """Tensors are dense, so the optimizer of sparse gradients has nothing to do."""
+    missing = [n for n in torch.optim.__all__ if not hasattr(rushlight.optim, n)]
+    assert missing == ["SparseAdam"]
+    for module in ("lr_scheduler", "swa_utils"):
+        names = getattr(torch.optim, module).__all__
+        assert [n for n in names if not hasattr(getattr(rushlight.optim, module), n)] == []

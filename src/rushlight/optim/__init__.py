@@ -3,6 +3,9 @@
 from rushlight.optim import lr_scheduler as lr_scheduler
 from rushlight.optim._adafactor import Adafactor as Adafactor
 from rushlight.optim._muon import Muon as Muon
+from rushlight.optim._stateless import (
+    swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state,
+)
 from rushlight.optim.adadelta import Adadelta as Adadelta
 from rushlight.optim.adagrad import Adagrad as Adagrad
 from rushlight.optim.adam import Adam as Adam
