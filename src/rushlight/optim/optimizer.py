@@ -53,7 +53,17 @@ def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
-    """Calls `hook(optimizer, args, kwargs)` after a step of any optimizer."""
+    """Calls `hook(optimizer, args, kwargs)` after a step of any optimizer.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.zeros(1))
+    >>> handle = torch.optim.optimizer.register_optimizer_step_post_hook(
+    ...     lambda optimizer, args, kwargs: print("stepped")
+    ... )
+    >>> torch.optim.SGD([p]).step()
+    stepped
+    >>> handle.remove()
+    """
     return _add(_global_optimizer_post_hooks, hook)
 
 
