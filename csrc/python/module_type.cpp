@@ -278,7 +278,10 @@ PyObject* module_vectorcall(PyObject* self, PyObject* const* args, size_t flags,
 }
 
 PyObject* module_new(PyTypeObject* type, PyObject*, PyObject*) {
-  PyObject* self = type->tp_alloc(type, 0);
+  PyObject* nothing = PyTuple_New(0);
+  if (!nothing) return nullptr;
+  PyObject* self = PyBaseObject_Type.tp_new(type, nothing, nullptr);  // refuses abstract classes
+  Py_DECREF(nothing);
   if (!self) return nullptr;
   ModuleObject* m = as_module(self);
   m->vectorcall = module_vectorcall;

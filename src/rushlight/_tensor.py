@@ -452,6 +452,7 @@ _methods: dict[str, Any] = {
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
     _methods[_name + "_"] = _in_place_view(_name)
 _methods["type"] = type_
+_methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
 _methods["layout"] = property(lambda self: strided)
