@@ -470,3 +470,28 @@ def test_optimizing_nothing_is_refused():
     with pytest.raises(ValueError, match="more than one parameter group"):
         p = parameter(1.0)
         torch.optim.Adam([{"params": [p]}, {"params": p}])
+
+
+def test_options_that_run_code_while_they_are_read():
+    """Nothing that goes away meanwhile is used."""
+    p = parameter(1.0)
+    optimizer = filled("Adam", p)
+
+    class Fickle:
+        def __float__(self):
+            optimizer.param_groups[0].clear()
+            optimizer.param_groups.clear()
+            return 0.5
+
+    optimizer.param_groups[0]["lr"] = Fickle()
+    with pytest.raises((KeyError, RuntimeError)):
+        optimizer.step()
+    assert p.item() == 1.0
+
+
+@pytest.mark.parametrize("betas", [(0.9,), 0.9, ("a", "b"), (0.9, 0.9, 0.9)])
+def test_pairs_of_another_kind_are_refused(betas):
+    optimizer = filled("Adam", parameter(1.0))
+    optimizer.param_groups[0]["betas"] = betas
+    with pytest.raises((TypeError, ValueError)):
+        optimizer.step()

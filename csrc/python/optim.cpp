@@ -67,11 +67,19 @@ double number(const Rule& rule, PyObject* name, PyObject* o) {
     return value_of(as_tensor(o));
   }
   if (o == Py_None) return 0;
+  if (PyLong_CheckExact(o)) {
+    double value = PyLong_AsDouble(o);
+    if (value == -1 && PyErr_Occurred()) throw PythonError{};
+    return value;
+  }
+  Py_INCREF(o);  // a user's __float__ may drop it
   double value = PyFloat_AsDouble(o);
+  std::string kind = Py_TYPE(o)->tp_name;
+  Py_DECREF(o);
   if (value == -1 && PyErr_Occurred()) {
     PyErr_Clear();
     fail_as(PyExc_TypeError, rule.writer, ": '", PyUnicode_AsUTF8(name),
-            "' of the parameter group must be a number, got ", Py_TYPE(o)->tp_name);
+            "' of the parameter group must be a number, got ", kind);
   }
   return value;
 }
@@ -89,6 +97,18 @@ struct Hyper {
   double values[kHyper];
 };
 
+// Gives a reference back at the end of a scope.
+class Owned {
+ public:
+  explicit Owned(PyObject* o) : o_(o) {}
+  ~Owned() { Py_XDECREF(o_); }
+  Owned(const Owned&) = delete;
+  PyObject* get() const { return o_; }
+
+ private:
+  PyObject* o_;
+};
+
 Hyper read_group(const Rule& rule, PyObject* group) {
   const Names& names = names_of(rule);
   Hyper hyper{};
@@ -99,17 +119,11 @@ Hyper read_group(const Rule& rule, PyObject* group) {
       hyper.values[at++] = number(rule, names.keys[i], value);
       continue;
     }
-    PyObject* pair = PySequence_Fast(value, "a pair of numbers is expected");
-    if (!pair) throw PythonError{};
-    bool two = PySequence_Fast_GET_SIZE(pair) == 2;
-    try {
-      for (int k = 0; two && k < 2; k++)
-        hyper.values[at++] = number(rule, names.keys[i], PySequence_Fast_GET_ITEM(pair, k));
-    } catch (...) {
-      Py_DECREF(pair);
-      throw;
-    }
-    Py_DECREF(pair);
+    Owned pair(PySequence_Tuple(value));
+    if (!pair.get()) throw PythonError{};
+    bool two = PyTuple_GET_SIZE(pair.get()) == 2;
+    for (int k = 0; two && k < 2; k++)
+      hyper.values[at++] = number(rule, names.keys[i], PyTuple_GET_ITEM(pair.get(), k));
     if (!two)
       fail_as(PyExc_ValueError, rule.writer, ": '", rule.keys[i].name, "' must have two numbers");
   }
@@ -487,6 +501,8 @@ PyObject* optimizer_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       PyObject* group = PyList_GET_ITEM(groups, i);
       if (!PyDict_Check(group))
         fail_as(PyExc_TypeError, rule.writer, ": a parameter group must be a dict");
+      Py_INCREF(group);
+      Owned held(group);
       hyper.push_back(read_group(rule, group));
     }
     check(Py_ssize_t(hyper.size()) == PyList_GET_SIZE(groups), rule.writer,
