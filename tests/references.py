@@ -7,6 +7,7 @@ import reference_joins
 import reference_layers
 import reference_norms
 import reference_reductions
+import reference_vision
 import rushlight as torch
 from reference_joins import as_strided
 from support import values
@@ -180,4 +181,5 @@ REFERENCES = {
     **reference_attention.REFERENCES,
     **reference_layers.REFERENCES,
     **reference_norms.REFERENCES,
+    **reference_vision.REFERENCES,
 }

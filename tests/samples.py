@@ -524,3 +524,4 @@ import sample_layers  # noqa: E402, F401
 import sample_norms  # noqa: E402, F401
 import sample_reductions  # noqa: E402, F401
 import sample_views  # noqa: E402, F401
+import sample_vision  # noqa: E402, F401
