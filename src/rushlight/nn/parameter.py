@@ -159,7 +159,14 @@ class MaterializedBuffer(Tensor):
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer whose shape comes with the first input, see the Lazy modules."""
+    """A buffer whose shape comes with the first input, see the Lazy modules.
+
+    >>> import rushlight as torch
+    >>> buffer = torch.nn.UninitializedBuffer()
+    >>> buffer.materialize((2, 3))
+    >>> buffer.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = MaterializedBuffer
 

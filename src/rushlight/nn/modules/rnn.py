@@ -27,7 +27,12 @@ def _permute(tensor: Tensor, permutation: Tensor | None) -> Tensor:
 
 
 class RNNBase(Module):
-    """What recurrent layers share: their weights, and how a sequence passes through them."""
+    """What recurrent layers share: their weights, and how a sequence passes through them.
+
+    >>> import rushlight as torch
+    >>> isinstance(torch.nn.LSTM(4, 8), torch.nn.RNNBase)
+    True
+    """
 
     def __init__(
         self,

@@ -56,7 +56,16 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scales gradients so that a norm of ``total_norm`` becomes at most ``max_norm``."""
+    """Scales gradients so that a norm of ``total_norm`` becomes at most ``max_norm``.
+
+    >>> import rushlight as torch
+    >>> w = torch.zeros(2, requires_grad=True)
+    >>> (w * torch.tensor([3.0, 4.0])).sum().backward()
+    >>> total = torch.nn.utils.get_total_norm([w.grad])
+    >>> torch.nn.utils.clip_grads_with_norm_([w], max_norm=1.0, total_norm=total)
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
     grads = [p.grad for p in _as_list(parameters) if p.grad is not None]
     if not grads:
         return
@@ -120,7 +129,15 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Holds every element of the gradients between ``-clip_value`` and ``clip_value``."""
+    """Holds every element of the gradients between ``-clip_value`` and ``clip_value``.
+
+    >>> import rushlight as torch
+    >>> w = torch.zeros(2, requires_grad=True)
+    >>> (w * torch.tensor([3.0, -0.5])).sum().backward()
+    >>> torch.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad
+    tensor([ 1.0000, -0.5000])
+    """
     clip_value = float(clip_value)
     with no_grad():
         for p in _as_list(parameters):

@@ -24,7 +24,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Gives the parameters slices of a vector as their values."""
+    """Gives the parameters slices of a vector as their values.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> torch.nn.utils.vector_to_parameters(torch.arange(3.0), layer.parameters())
+    >>> layer.weight.tolist(), layer.bias.tolist()
+    ([[0.0, 1.0]], [2.0])
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
     at = 0

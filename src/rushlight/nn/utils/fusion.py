@@ -26,7 +26,15 @@ def _check(layer: Any, bn: Any) -> None:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A convolution that does what ``bn(conv(x))`` does in evaluation mode."""
+    """A convolution that does what ``bn(conv(x))`` does in evaluation mode.
+
+    >>> import rushlight as torch
+    >>> conv, bn = torch.nn.Conv2d(3, 4, 3).eval(), torch.nn.BatchNorm2d(4).eval()
+    >>> fused = torch.nn.utils.fuse_conv_bn_eval(conv, bn)
+    >>> x = torch.ones(1, 3, 5, 5)
+    >>> torch.allclose(fused(x), bn(conv(x)), atol=1e-6)
+    True
+    """
     from copy import deepcopy
 
     _check(conv, bn)
@@ -48,7 +56,15 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a convolution with a batch norm in it."""
+    """The weight and the bias of a convolution with a batch norm in it.
+
+    >>> import rushlight as torch
+    >>> conv, bn = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)
+    >>> statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    >>> weight, bias = torch.nn.utils.fuse_conv_bn_weights(conv.weight, conv.bias, *statistics)
+    >>> weight.shape, bias.shape
+    (torch.Size([4, 3, 3, 3]), torch.Size([4]))
+    """
     bias = _ops["zeros_like"](bn_rm) if conv_b is None else conv_b
     scale = (bn_rv + bn_eps).rsqrt()
     if bn_w is not None:
@@ -64,7 +80,15 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A linear layer that does what ``bn(linear(x))`` does in evaluation mode."""
+    """A linear layer that does what ``bn(linear(x))`` does in evaluation mode.
+
+    >>> import rushlight as torch
+    >>> linear, bn = torch.nn.Linear(3, 4).eval(), torch.nn.BatchNorm1d(4).eval()
+    >>> fused = torch.nn.utils.fuse_linear_bn_eval(linear, bn)
+    >>> x = torch.ones(2, 3)
+    >>> torch.allclose(fused(x), bn(linear(x)), atol=1e-6)
+    True
+    """
     from copy import deepcopy
 
     _check(linear, bn)
@@ -89,5 +113,14 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a linear layer with a batch norm in it."""
+    """The weight and the bias of a linear layer with a batch norm in it.
+
+    >>> import rushlight as torch
+    >>> linear, bn = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)
+    >>> statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    >>> fuse = torch.nn.utils.fuse_linear_bn_weights
+    >>> weight, bias = fuse(linear.weight, linear.bias, *statistics)
+    >>> weight.shape, bias.shape
+    (torch.Size([4, 3]), torch.Size([4]))
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)

@@ -10,7 +10,13 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters have undefined content; no random number is drawn for it."""
+    """A module whose parameters have undefined content; no random number is drawn for it.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.utils.skip_init(torch.nn.Linear, 20, 30)
+    >>> layer.weight.shape
+    torch.Size([30, 20])
+    """
     from inspect import signature
 
     from rushlight.nn.modules.module import Module

@@ -119,7 +119,14 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:
-    """Divides a weight by its largest singular value."""
+    """Divides a weight by its largest singular value.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 3))
+    >>> _ = layer(torch.ones(1, 4))
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'parametrizations.weight.original']
+    """
     dim = default_dim(module) if dim is None else dim
     norm = _SpectralNorm(_weight_of(module, name), n_power_iterations, dim, eps)
     return register_parametrization(module, name, norm)

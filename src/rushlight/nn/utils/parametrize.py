@@ -28,7 +28,17 @@ _cache_depth = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """A context in which every parametrized tensor is computed once."""
+    """A context in which every parametrized tensor is computed once.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> with parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    >>> layer.weight is layer.weight
+    False
+    """
     global _cache_depth
     _cache_depth += 1
     try:
@@ -55,7 +65,16 @@ def _check_kept(what: str, old: Any, new: Any, names: tuple[str, str], note: str
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, one after the other, and the tensors they start from."""
+    """The parametrizations of one tensor, one after the other, and the tensors they start from.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> type(layer.parametrizations.weight) is parametrize.ParametrizationList
+    True
+    >>> layer.parametrizations.weight.original0.shape
+    torch.Size([2, 1])
+    """
 
     def __init__(self, modules: Iterable[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
@@ -252,7 +271,14 @@ def register_parametrization(
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one of its tensors, has parametrizations."""
+    """Whether a module, or one of its tensors, has parametrizations.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -260,7 +286,15 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Makes the tensor a plain one again, with its present value or the original one."""
+    """Makes the tensor a plain one again, with its present value or the original one.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> _ = parametrize.remove_parametrizations(layer, "weight")
+    >>> parametrize.is_parametrized(layer)
+    False
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     parametrizations = module.parametrizations[tensor_name]
@@ -287,14 +321,30 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 
 def type_before_parametrizations(module: Any) -> type:
-    """The class that a module had before it was parametrized."""
+    """The class that a module had before it was parametrized.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> type(layer).__name__, parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Any, to_module: Any, tensor_name: str | None = None
 ) -> Any:
-    """Parametrizes another module in the same way, with the same originals."""
+    """Parametrizes another module in the same way, with the same originals.
+
+    >>> import rushlight as torch
+    >>> parametrize = torch.nn.utils.parametrize
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    >>> other = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.transfer_parametrizations_and_params(layer, other)
+    >>> torch.equal(other.weight, layer.weight)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:

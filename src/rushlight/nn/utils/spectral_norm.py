@@ -132,7 +132,14 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Undoes :func:`spectral_norm`."""
+    """Undoes :func:`spectral_norm`.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(4, 3))
+    >>> _ = torch.nn.utils.remove_spectral_norm(layer)
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight']
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)
