@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import rushlight
+import rushlight.random
 
 CHECK_INTERVAL = 5.0  # seconds after which a waiting worker looks whether its loader lives
 
@@ -88,6 +89,7 @@ class WorkerTask:
     worker_id: int
     num_workers: int
     prefetch: int
+    torch_streams: bool
 
 
 def _set_seeds(base_seed: int, worker_id: int) -> int:
@@ -119,6 +121,8 @@ def worker_loop(task: WorkerTask, sock: socket.socket) -> None:
     _set_signals()
     close_inherited()
     rushlight.set_num_threads(1)
+    if task.torch_streams:
+        rushlight.random.torch_streams()
     seed = _set_seeds(task.base_seed, task.worker_id)
     global _worker_info
     _worker_info = WorkerInfo(task.worker_id, task.num_workers, seed, task.dataset)
