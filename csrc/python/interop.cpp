@@ -12,7 +12,6 @@
 #include "python/tensor_type.h"
 
 namespace rl {
-
 namespace {
 
 // ---- buffers

@@ -6,6 +6,7 @@ import io
 import mmap as _mmap
 import pickletools
 import sys
+from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
@@ -20,7 +21,7 @@ from rushlight._serialization.storages import (
     needs_swap,
     swap_bytes,
 )
-from rushlight._serialization.unpickling import Unpickler, UnpicklingError
+from rushlight._serialization.unpickling import Unpickler
 
 _NEWEST_VERSION = 10
 
@@ -135,7 +136,8 @@ def names_in_pickle(data: bytes) -> set[str]:
     memo: dict[int, Any] = {}
     strings: list[Any] = [None, None]  # the last two values that were pushed as text
     protocol = 0
-    for opcode, argument, _ in pickletools.genops(data):
+    operations: Any = pickletools.genops(data)
+    for opcode, argument, _ in operations:
         if opcode.name == "PROTO":
             protocol = argument
         elif opcode.name == "GLOBAL":

@@ -79,7 +79,7 @@ class ProcessContext:
             return True
         failed = None
         for ready in connection.wait(list(self._sentinels), timeout):
-            index = self._sentinels.pop(ready)  # type: ignore[call-overload]
+            index = self._sentinels.pop(ready)
             self.processes[index].join()
             if self.processes[index].exitcode != 0 and failed is None:
                 failed = index

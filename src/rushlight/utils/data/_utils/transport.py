@@ -266,10 +266,10 @@ class LoaderEnd:
         start = _LENGTH.size + _LENGTH.unpack_from(frame)[0]
         head = marshal.loads(frame[_LENGTH.size : start])
         kind, number, sizes, key, capacity, dropped = head
+        parts: list[Any] = []
         for old in dropped:
             self._segments.pop(old, None)
         if key is None:
-            parts = []
             for size in sizes:
                 parts.append(bytearray(frame[start : start + size]))
                 start += size

@@ -45,7 +45,7 @@ class ExceptionWrapper:
     """An exception on its way to another process: its class and its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
-        self.exc_type: type[BaseException] | None = type(error)
+        self.exc_type: Any = type(error)
         self.exc_name = type(error).__name__
         self.exc_msg = "".join(traceback.format_exception(error))
         self.where = where
@@ -57,7 +57,7 @@ class ExceptionWrapper:
         if self.exc_type is KeyError:
             message = _Text(text)  # a KeyError shows the repr of its argument
         elif getattr(self.exc_type, "message", None):
-            raise self.exc_type(message=text)  # type: ignore[misc]
+            raise self.exc_type(message=text)
         try:
             error = self.exc_type(message) if self.exc_type else RuntimeError(text)
         except Exception:

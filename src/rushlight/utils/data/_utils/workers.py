@@ -82,7 +82,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             worker_id=number,
             num_workers=self._num_workers,
             prefetch=self._prefetch_factor,
-            torch_streams=rushlight.default_generator._torch,
+            torch_streams=getattr(rushlight.default_generator, "_torch", False),
         )
 
     # -- a pass
