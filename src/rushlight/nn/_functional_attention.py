@@ -200,8 +200,8 @@ def multi_head_attention_forward(
         attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
 
     if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)
+        apart = (q_proj_weight, k_proj_weight, v_proj_weight)
+        q, k, v = _projected_apart((query, key, value), apart, in_proj_bias)
     elif in_proj_weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     else:

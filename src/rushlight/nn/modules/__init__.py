@@ -25,4 +25,7 @@ from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.upsampling import *
 
-__all__ = sorted(name for name in globals() if name[0].isupper())  # noqa: PLE0605
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    _classes = [name for name in globals() if name[0].isupper() and name != "TYPE_CHECKING"]
+    __all__ = [*_classes]

@@ -39,7 +39,7 @@ class _LazyConv(LazyModuleMixin):
         options = {**dict(zip(names, args, strict=False)), **kwargs}
         bias = options.pop("bias", True)
         super().__init__(0, 0, kernel_size, bias=False, **options)
-        made = {key: options.get(key) for key in ("device", "dtype")}
+        made: dict[str, Any] = {key: options.get(key) for key in ("device", "dtype")}
         self.weight = UninitializedParameter(**made)
         self.out_channels = out_channels
         if bias:
@@ -47,7 +47,7 @@ class _LazyConv(LazyModuleMixin):
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if not self.has_uninitialized_params():

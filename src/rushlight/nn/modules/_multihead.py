@@ -83,7 +83,7 @@ class MultiheadAttention(Module):
             self.bias_k = Parameter(empty((1, 1, width), **options))
             self.bias_v = Parameter(empty((1, 1, width), **options))
         else:
-            self.bias_k = self.bias_v = None
+            self.bias_k = self.bias_v = None  # type: ignore[assignment]
 
     def _reset_parameters(self) -> None:
         if self._qkv_same_embed_dim:

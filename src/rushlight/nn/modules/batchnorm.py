@@ -147,9 +147,9 @@ class _LazyNormBase(LazyModuleMixin):
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         if not self.has_uninitialized_params():
             return
         self.num_features = input.shape[1]
@@ -193,7 +193,7 @@ class BatchNorm3d(_BatchNorm):
     dims = (5,)
 
 
-class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):  # type: ignore[misc]
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
     """A BatchNorm1d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch
@@ -205,7 +205,7 @@ class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):  # type: ignore[misc]
     cls_to_become = BatchNorm1d
 
 
-class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):  # type: ignore[misc]
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
     """A BatchNorm2d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch
@@ -217,7 +217,7 @@ class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):  # type: ignore[misc]
     cls_to_become = BatchNorm2d
 
 
-class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):  # type: ignore[misc]
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
     """A BatchNorm3d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch

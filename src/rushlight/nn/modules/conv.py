@@ -28,6 +28,7 @@ class _ConvNd(Module):
     dims: int
     op: str  # the function's name in nn.functional
     padding: Any
+    bias: Any
 
     def __init__(
         self,

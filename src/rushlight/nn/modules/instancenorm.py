@@ -119,7 +119,7 @@ class InstanceNorm3d(_InstanceNorm):
     dims = (4, 5)
 
 
-class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):  # type: ignore[misc]
+class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
     """An InstanceNorm1d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch
@@ -131,7 +131,7 @@ class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):  # type: ignore[misc]
     cls_to_become = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):  # type: ignore[misc]
+class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
     """An InstanceNorm2d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch
@@ -143,7 +143,7 @@ class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):  # type: ignore[misc]
     cls_to_become = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):  # type: ignore[misc]
+class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
     """An InstanceNorm3d whose ``num_features`` come from the first input.
 
     >>> import rushlight as torch

@@ -137,7 +137,7 @@ class Module(TraversalMethods, StateMethods):
         if name not in members and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Adds a tensor that is state but not a parameter, such as a running mean."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
