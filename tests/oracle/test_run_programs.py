@@ -22,7 +22,7 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+|\bnan\b|\binf\b")
 
 # PyTorch is imported once; each program runs in a process forked from there.
 UNDER_TORCH = """
-import json, os, runpy, sys, tempfile, torch
+import json, os, runpy, sys, tempfile, torch, torch._dynamo
 outputs = {}
 for path in sys.argv[1:]:
     with tempfile.TemporaryFile("w+") as out:
