@@ -65,7 +65,7 @@ void zero_gradient(Tensor* t, bool drop) {
     if (!cut) throw PythonError{};
     Py_DECREF(cut);
   }
-  prepare_write(g.get(), "zero_grad");
+  prepare_write(g.get(), "zero");
   Plain plain;
   ops::fill_data(g.get(), 0);
 }
