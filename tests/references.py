@@ -5,6 +5,7 @@ import numpy as np
 import reference_attention
 import reference_joins
 import reference_layers
+import reference_losses
 import reference_norms
 import reference_reductions
 import reference_vision
@@ -180,6 +181,7 @@ REFERENCES = {
     **reference_joins.REFERENCES,
     **reference_attention.REFERENCES,
     **reference_layers.REFERENCES,
+    **reference_losses.REFERENCES,
     **reference_norms.REFERENCES,
     **reference_vision.REFERENCES,
 }
