@@ -52,8 +52,9 @@ def make_tensor(
 
 
 def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
+    limits: tuple[float, float] = (0, 2)
     if dtype is rushlight.bool:
-        defaults, limits = (0, 2), (0, 2)
+        defaults = (0, 2)
     elif dtype.is_floating_point or dtype.is_complex:
         most = rushlight.finfo(dtype).max
         defaults, limits = (-9, 9), (-most, most)
