@@ -351,7 +351,30 @@ def test_muon(options):
     assert_same_state(ours[1], theirs[1], 2e-3)
 
 
+@pytest.mark.parametrize("options", [{}, {"maximize": True, "betas": (0.5, 0.8), "eps": 1e-3}])
+def test_sparse_adam(options):
+    """PyTorch's sparse gradients of an embedding against the same gradients, dense."""
+
+    def run(library):
+        table = np.random.default_rng(1).normal(size=(6, 3))
+        weight = library.nn.Parameter(from_numpy(library, table))
+        optimizer = library.optim.SparseAdam([weight], lr=0.1, **options)
+        for rows in ([0, 2, 2], [5], [2, 3]):
+            optimizer.zero_grad()
+            picked = library.nn.functional.embedding(library.tensor(rows), weight, sparse=True)
+            (picked**2).sum().backward()
+            optimizer.step()
+        state = optimizer.state[weight]
+        return [weight, state["exp_avg"], state["exp_avg_sq"]], state["step"]
+
+    (ours, count), (theirs, wanted) = (run(library) for library in LIBRARIES)
+    assert count == wanted == 3
+    assert_close(ours, theirs)
+
+
 ERRORS = [
+    ("SparseAdam", "p", {"lr": 0.0}),
+    ("SparseAdam", "p", {"eps": 0.0}),
     ("Muon", "p", {}),
     ("Adafactor", "p", {"d": 0.5}),
     ("SGD", [], {}),
@@ -417,9 +440,8 @@ def test_printing():
 
 
 def test_names():
-    """Tensors are dense, so the optimizer of sparse gradients has nothing to do."""
     missing = [n for n in torch.optim.__all__ if not hasattr(rushlight.optim, n)]
-    assert missing == ["SparseAdam"]
+    assert missing == []
     for module in ("lr_scheduler", "swa_utils"):
         names = getattr(torch.optim, module).__all__
         assert [n for n in names if not hasattr(getattr(rushlight.optim, module), n)] == []

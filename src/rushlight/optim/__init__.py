@@ -19,6 +19,7 @@ from rushlight.optim.radam import RAdam as RAdam
 from rushlight.optim.rmsprop import RMSprop as RMSprop
 from rushlight.optim.rprop import Rprop as Rprop
 from rushlight.optim.sgd import SGD as SGD
+from rushlight.optim.sparse_adam import SparseAdam as SparseAdam
 
 
 def __getattr__(name: str) -> object:
