@@ -25,7 +25,4 @@ from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.upsampling import *
 
-TYPE_CHECKING = False
-if not TYPE_CHECKING:
-    _classes = [name for name in globals() if name[0].isupper() and name != "TYPE_CHECKING"]
-    __all__ = [*_classes]
+globals()["__all__"] = sorted(name for name in globals() if name[0].isupper())
