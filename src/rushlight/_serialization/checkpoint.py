@@ -44,15 +44,18 @@ def write_checkpoint(obj: Any, file: Any, root: str, protocol: int, seekable: bo
 class CheckpointReader:
     """Reads a zip checkpoint."""
 
-    def __init__(self, file: Any, map_location: Any, encoding: str, mapped: Any = None) -> None:
+    def __init__(
+        self, file: Any, map_location: Any, encoding: str, mapped: Any = None, order: str = ""
+    ) -> None:
         self._archive = Reader(file)
         self._placer = Placer(map_location)
         self._encoding = encoding
         self._mapped = mapped
         self._storages: dict[str, LoadedStorage] = {}
         self._check_version()
-        order = self._archive.read("byteorder") if self._archive.has("byteorder") else b""
-        self._swap = needs_swap(order.decode("ascii", "replace"))
+        if self._archive.has("byteorder"):
+            order = self._archive.read("byteorder").decode("ascii", "replace")
+        self._swap = needs_swap(order)
 
     def _check_version(self) -> None:
         if not self._archive.has("version"):

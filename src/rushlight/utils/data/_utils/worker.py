@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import random
 import signal
 import socket
@@ -49,6 +51,19 @@ class ExceptionWrapper:
         self.exc_name = type(error).__name__
         self.exc_msg = "".join(traceback.format_exception(error))
         self.where = where
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The class goes as a pickle of its own: where it can't travel, the text still does."""
+        kind = None
+        with contextlib.suppress(Exception):
+            kind = pickle.dumps(self.exc_type)
+        return {**self.__dict__, "exc_type": kind}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        kind, self.exc_type = self.exc_type, None
+        with contextlib.suppress(Exception):
+            self.exc_type = pickle.loads(kind)
 
     def reraise(self) -> None:
         """Raises an exception of the same class, or a RuntimeError where that can't be made."""
@@ -165,7 +180,7 @@ def _serve(task: WorkerTask, end: Any) -> None:
         elif ended:
             end.send("end", number, None)
         elif failure is not None:
-            _send_failure(end, number, failure)
+            end.send("error", number, failure)
         else:
             ended = _answer(end, fetcher, number, index, task.dataset_kind == 1, where)
 
@@ -196,22 +211,12 @@ def _answer(end: Any, fetcher: Any, number: int, index: Any, stream: bool, where
         if stream and isinstance(error, StopIteration):
             end.send("end", number, None)
             return True
-        _send_failure(end, number, ExceptionWrapper(error, where))
+        end.send("error", number, ExceptionWrapper(error, where))
         return False
     try:
         end.send("data", number, data)
     except (EOFError, ConnectionError):
         raise
     except Exception as error:
-        _send_failure(end, number, ExceptionWrapper(error, f"{where}, sending its batch"))
+        end.send("error", number, ExceptionWrapper(error, f"{where}, sending its batch"))
     return False
-
-
-def _send_failure(end: Any, number: int, failure: ExceptionWrapper) -> None:
-    try:
-        end.send("error", number, failure)
-    except (EOFError, ConnectionError):
-        raise
-    except Exception:
-        failure.exc_type = None  # a class that can't travel: its traceback still does
-        end.send("error", number, failure)
