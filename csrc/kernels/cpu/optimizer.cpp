@@ -78,7 +78,7 @@ struct Adam : Averages<C, D> {
       largest = largest > v || largest != largest ? largest : v;
       square = largest;
     }
-    p = p - size * (m / (root(square) / correction + eps));
+    p = p - size * (m / (root(square) * correction + eps));
   }
 };
 
@@ -95,7 +95,7 @@ struct Nadam : Averages<C, D> {
 
   RL_INLINE void update(C& p, C g, C& m, C& v, C&) const {
     g = this->average(p, g, m, v);
-    C denominator = root(v / correction) + eps;
+    C denominator = root(v * correction) + eps;
     p = p - of_gradient * (g / denominator);
     p = p - of_average * (m / denominator);
   }
