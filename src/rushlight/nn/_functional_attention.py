@@ -303,6 +303,9 @@ def multi_head_attention_forward(
         attended = _nn["scaled_dot_product_attention"](q, k, v, mask, dropout_p, is_causal)
     joined = attended.movedim((0, 1), (batch_dim, 2)).flatten(2)
     output = _nn["linear"](joined, out_proj_weight, out_proj_bias)
+    if batch_dim == 0 and training and _C.default_generator._torch:
+        # PyTorch's layout: dropout that follows draws its numbers in the order of memory.
+        output = output.transpose(0, 1).contiguous().transpose(0, 1)
     if batched:
         return output, weights
     return output.squeeze(1), None if weights is None else weights.squeeze(0)
