@@ -33,7 +33,7 @@ PyObject* global_hooks = nullptr;  // a tuple of dicts that belong to all module
 // What returned last within the outermost call that runs, to tell who made a tensor. The pointers
 // are only compared.
 struct Calls {
-  static constexpr unsigned kKept = 32;
+  static constexpr unsigned kKept = 8;
   struct Returned {
     const PyObject *module, *result;
   };
@@ -99,7 +99,7 @@ bool names_hooks(PyObject* name) {
 
 PyObject* missing(PyObject* self, PyObject* name) {
   PyObject* text =
-      PyUnicode_FromFormat("'%.100s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
+      PyUnicode_FromFormat("'%.100s' object has no attribute '%S'", Py_TYPE(self)->tp_name, name);
   PyObject* error = text ? PyObject_CallOneArg(PyExc_AttributeError, text) : nullptr;
   Py_XDECREF(text);
   if (error && PyObject_SetAttr(error, names.name, name) == 0 &&
@@ -115,7 +115,7 @@ PyObject* registered(PyObject* self, PyObject* name) {
   if (dict) {
     if (PyObject* found = member(dict, name)) return new_reference(found);
     if (PyErr_Occurred()) return nullptr;
-    if (PyUnicode_Check(name) && names_hooks(name)) {
+    if (PyUnicode_Check(name) && name != names.make_hooks && names_hooks(name)) {
       PyObject* made = PyObject_CallMethodOneArg(self, names.make_hooks, name);
       if (made != Py_None) return made;
       Py_DECREF(made);
@@ -172,7 +172,10 @@ bool has_hooks(PyObject* dict) {
   if (!dict || !PyDict_GetItemWithError(dict, names.hooks[0])) return false;
   for (PyObject* name : names.hooks) {
     PyObject* hooks = PyDict_GetItemWithError(dict, name);
-    if (hooks && PyObject_IsTrue(hooks) == 1) return true;
+    if (hooks && PyObject_IsTrue(hooks) != 0) {
+      PyErr_Clear();
+      return true;
+    }
   }
   return false;
 }
