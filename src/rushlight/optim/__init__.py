@@ -1,6 +1,5 @@
 """Optimizers, learning rate schedules and averages of models."""
 
-from rushlight.optim import lr_scheduler as lr_scheduler
 from rushlight.optim._adafactor import Adafactor as Adafactor
 from rushlight.optim._muon import Muon as Muon
 from rushlight.optim._stateless import (
@@ -21,10 +20,15 @@ from rushlight.optim.rprop import Rprop as Rprop
 from rushlight.optim.sgd import SGD as SGD
 from rushlight.optim.sparse_adam import SparseAdam as SparseAdam
 
+TYPE_CHECKING = False  # type checkers read it as True; these are loaded when first used
+if TYPE_CHECKING:
+    from rushlight.optim import lr_scheduler as lr_scheduler
+    from rushlight.optim import swa_utils as swa_utils
+
 
 def __getattr__(name: str) -> object:
-    if name == "swa_utils":  # loads all of nn
+    if name in ("lr_scheduler", "swa_utils"):
         import importlib
 
-        return importlib.import_module("rushlight.optim.swa_utils")
+        return importlib.import_module(f"rushlight.optim.{name}")
     raise AttributeError(f"module 'rushlight.optim' has no attribute '{name}'")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import rushlight as torch
 from rushlight._C import Tensor
 from rushlight.optim._stepped import check
 from rushlight.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _to_scalar
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["Adafactor"]
 

@@ -6,10 +6,13 @@ import functools
 import types
 import warnings
 import weakref
-from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer, _to_scalar
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "

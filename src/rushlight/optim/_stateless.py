@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
 
 _NAME = "swap_in_optimizer_params_and_state"
 

@@ -6,22 +6,27 @@ import functools
 import sys
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
 
 import rushlight as torch
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias, TypeVar
 
-ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-StateDict: TypeAlias = dict[str, Any]
-Hook: TypeAlias = Callable[..., Any]
-Step = TypeVar("Step", bound=Callable[..., Any])
+    StateDict: TypeAlias = dict[str, Any]
+    Hook: TypeAlias = Callable[..., Any]
+    Step = TypeVar("Step", bound=Callable[..., Any])
+
+ParamsT = Iterable[Tensor] | Iterable[dict[str, "Any"]] | Iterable[tuple[str, Tensor]]
+
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 _global_optimizer_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
 _global_optimizer_post_hooks: OrderedDict[int, Hook] = OrderedDict()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any
 
 import rushlight as torch
 from rushlight._C import Tensor
 from rushlight.nn.modules.module import Module
 from rushlight.optim._lr_base import LRScheduler, _format_param
 from rushlight.optim.optimizer import Optimizer
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 __all__ = [
     "SWALR",
