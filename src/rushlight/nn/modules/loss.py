@@ -304,7 +304,12 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log likelihood of counts under a Poisson distribution."""
+    """Minus the log likelihood of counts under a Poisson distribution.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 2.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -332,7 +337,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log likelihood of the target under normal distributions."""
+    """Minus the log likelihood of the target under normal distributions.
+
+    >>> import rushlight as torch
+    >>> mean, target, variance = torch.tensor([1.0, 2.0]), torch.zeros(2), torch.ones(2)
+    >>> torch.nn.GaussianNLLLoss()(mean, target, variance)
+    tensor(1.2500)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
