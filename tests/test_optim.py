@@ -185,6 +185,17 @@ def test_a_parameter_listed_twice_is_stepped_twice():
         assert p.min().item() == p.max().item() == -2.0
 
 
+def test_parameters_that_share_memory_are_stepped_in_order():
+    base = torch.zeros(100_000)
+    params = [base[:60_000], base[40_000:]]
+    optimizer = torch.optim.SGD(params, lr=1.0)
+    for p in params:
+        p.grad = torch.ones(60_000)
+    optimizer.step()
+    assert base[:40_000].unique().tolist() == base[60_000:].unique().tolist() == [-1.0]
+    assert base[40_000:60_000].unique().tolist() == [-2.0]
+
+
 def test_closure():
     p = parameter(2.0)
     optimizer = torch.optim.SGD([p], lr=0.25)
