@@ -349,6 +349,17 @@ def test_modules_are_loaded_on_first_use(name):
             assert hasattr(module, public), public
 
 
+def test_named_tuples_of_ops_are_found():
+    found = torch.max(torch.tensor([[1.0, 2.0]]), 1)
+    assert isinstance(found, torch.return_types.max)
+    again = pickle.loads(pickle.dumps(found))
+    assert type(again) is type(found)
+    assert again.indices.item() == 1
+    assert repr(found).startswith("torch.return_types.max(")
+    with pytest.raises(AttributeError, match="rushlight does not have it"):
+        torch.return_types.maximal
+
+
 def test_versions_compare_by_number():
     from rushlight.torch_version import TorchVersion
 

@@ -112,7 +112,7 @@ newaxis = None
 _lazy_modules = (
     "__config__", "_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda",
     "distributed", "jit", "mps", "multiprocessing", "optim", "overrides", "profiler",
-    "serialization", "testing", "torch_version", "types", "version", "xpu",
+    "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "explain": "autograd._explain",
