@@ -335,3 +335,22 @@ def test_loading_a_wrong_size_changes_nothing_else():
         layer.load_state_dict({"weight": torch.ones(3, 3), "bias": layer.bias.detach()})
     assert torch.equal(layer.bias, before)
     assert layer.weight.shape == (2, 2)
+
+
+def test_classes_that_walk_over_their_parts_in_their_own_way():
+    class Shy(nn.Linear):
+        def named_modules(self, *args, **kwargs):
+            return iter(())
+
+    class Named(nn.Sequential):
+        def named_parameters(self, *args, **kwargs):
+            yield "only", self[0].bias
+
+    shy, open_ = Shy(1, 1), nn.Linear(1, 1)
+    seen = list(nn.Sequential(shy, open_).parameters())
+    assert [id(p) for p in seen] == [id(open_.weight), id(open_.bias)]
+    assert next(Named(open_).parameters()) is open_.bias
+    both = nn.Sequential(open_, open_, nn.BatchNorm1d(1))
+    assert len(list(both.parameters())) == 4
+    assert len(list(both.parameters(recurse=False))) == 0
+    assert len(list(both.buffers())) == 3

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <vector>
 
 #include "python/op_object.h"
@@ -342,6 +343,49 @@ PyObject* returned_modules(PyObject*, PyObject*) {
   return list;
 }
 
+// Appends the values of one of the dicts of a module, and of all below it, each tensor once. False:
+// an error, or a module whose class walks over its parts in its own way.
+bool collect(PyObject* module, PyObject* kind, bool recurse, PyObject* named_modules,
+             std::unordered_set<PyObject*>& seen, PyObject* list) {
+  static PyObject* name = PyUnicode_InternFromString("named_modules");
+  if (!seen.insert(module).second) return true;
+  PyObject* dict = is_module(module) ? as_module(module)->dict : nullptr;
+  if (!dict || _PyType_Lookup(Py_TYPE(module), name) != named_modules) return false;
+  PyObject* own = PyDict_GetItemWithError(dict, kind);
+  if (!own || !PyDict_Check(own)) return false;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(own, &at, &key, &value);)
+    if (value != Py_None && seen.insert(value).second && PyList_Append(list, value) < 0)
+      return false;
+  PyObject* below = recurse ? PyDict_GetItemWithError(dict, names.modules) : nullptr;
+  if (recurse && (!below || !PyDict_Check(below))) return false;
+  for (Py_ssize_t at = 0; below && PyDict_Next(below, &at, &key, &value);)
+    if (value != Py_None) {
+      if (Py_EnterRecursiveCall(" while walking over a module")) return false;
+      bool done = collect(value, kind, true, named_modules, seen, list);
+      Py_LeaveRecursiveCall();
+      if (!done) return false;
+    }
+  return true;
+}
+
+// _module_members(module, "_parameters", recurse, Module.named_modules): a list; None: Python must
+// walk over this one.
+PyObject* module_members(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "_module_members takes 4 arguments");
+    return nullptr;
+  }
+  int recurse = PyObject_IsTrue(args[2]);
+  PyObject* list = recurse < 0 ? nullptr : PyList_New(0);
+  if (!list) return nullptr;
+  std::unordered_set<PyObject*> seen;
+  if (collect(args[0], args[1], recurse, args[3], seen, list)) return list;
+  Py_DECREF(list);
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject* set_global_hooks(PyObject*, PyObject* hooks) {
   if (!PyTuple_Check(hooks)) {
     PyErr_SetString(PyExc_TypeError, "expected a tuple of dicts");
@@ -406,6 +450,8 @@ PyObject* lazy_copy(PyObject*, PyObject* o) {
 
 PyMethodDef functions[] = {
     {"_lazy_clone", lazy_copy, METH_O, nullptr},
+    {"_module_members", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(module_members)),
+     METH_FASTCALL, nullptr},
     {"_live_modules", live_modules, METH_NOARGS, nullptr},
     {"_returned_modules", returned_modules, METH_NOARGS, nullptr},
     {"_set_global_module_hooks", set_global_hooks, METH_O, nullptr},

@@ -134,8 +134,17 @@ class Module(TraversalMethods, StateMethods):
             raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
-        if name not in members and hasattr(self, name):
+        if name not in members and self._has(name):
             raise KeyError(f"attribute '{name}' already exists")
+
+    def _has(self, name: str) -> bool:
+        """hasattr(self, name), without the cost of an exception where it is not."""
+        own, cls = self.__dict__, type(self)
+        if name in own or any(name in own[k] for k in ("_parameters", "_buffers", "_modules")):
+            return True
+        if cls.__getattr__ is not _C.ModuleBase.__getattr__:  # type: ignore[attr-defined]
+            return hasattr(self, name)
+        return any(name in base.__dict__ for base in cls.__mro__)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Adds a tensor that is state but not a parameter, such as a running mean."""
