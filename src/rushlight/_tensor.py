@@ -273,14 +273,14 @@ def _restore(self: Tensor, state: tuple[Any, dict[str, Any]]) -> None:
 def _rebuild(
     cls: type,
     data: bytes,
-    dtype: Any,
+    dtype: str,
     size: tuple[int, ...],
     stride: tuple[int, ...],
     requires_grad: bool,
     had_history: bool,
 ) -> Tensor:
     flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
-    tensor = _C._reinterpret(flat.clone(), dtype, size, stride)
+    tensor = _C._reinterpret(flat.clone(), getattr(_C, dtype), size, stride)
     return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
 
 
@@ -291,7 +291,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     args = (
         type(self),
         _C._bytes(dense),
-        self.dtype,
+        self.dtype.name,  # pickle would look through every module for the object
         tuple(self.shape),
         dense.stride(),
         self.requires_grad,

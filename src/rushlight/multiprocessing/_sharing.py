@@ -55,13 +55,13 @@ def _forget(number: int, descriptor: int) -> None:
 
 
 def _attach(
-    kind: Any, handle: Any, dtype: Any, size: Any, stride: Any, offset: int, wants_grad: bool
+    kind: Any, handle: Any, dtype: str, size: Any, stride: Any, offset: int, wants_grad: bool
 ) -> _C.Tensor:
     descriptor = handle.detach()
     memory = mmap.mmap(descriptor, 0)
     flat = _C._share_buffer(memory)
     _remember(flat, memory, descriptor)
-    tensor = _C._reinterpret(flat, dtype, size, stride, offset)
+    tensor = _C._reinterpret(flat, getattr(_C, dtype), size, stride, offset)
     if kind is not _C.Tensor:
         return _C.Tensor._make_subclass(kind, tensor, wants_grad)
     return tensor.requires_grad_(wants_grad)
@@ -79,7 +79,7 @@ def _reduce(tensor: _C.Tensor) -> Any:
         return tensor.__reduce_ex__(5)
     place = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
     handle = DupFd(_descriptors[tensor._storage_id()])
-    return _attach, (type(tensor), handle, tensor.dtype, *place)
+    return _attach, (type(tensor), handle, tensor.dtype.name, *place)
 
 
 def register() -> None:

@@ -28,7 +28,7 @@ _ALIGNMENT = 64
 _INLINE = 1 << 16  # bytes of a batch that still travel in the message
 _KEPT = 8  # free segments that a worker keeps
 _LENT = 32  # segments of a worker that may be in use here: each costs a descriptor
-_RECEIVE = 1 << 18
+_RECEIVE = 1 << 16
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
@@ -56,13 +56,15 @@ def _reduce_tensor(tensor: _C.Tensor) -> Any:
     if dense.numel():
         flat = _C._reinterpret(dense, _C.uint8, (dense.nbytes,), (1,))
         data = pickle.PickleBuffer(memoryview(flat))
-    facts = (tensor.dtype, tuple(tensor.shape), dense.stride(), tensor.requires_grad)
+    # The dtype goes by name: pickle looks through every module for an object without one.
+    facts = (tensor.dtype.name, tuple(tensor.shape), dense.stride(), tensor.requires_grad)
     return _rebuild_tensor, (type(tensor), data, *facts, dict(tensor.__dict__))
 
 
 def _rebuild_tensor(
-    kind: Any, data: Any, dtype: Any, size: Any, stride: Any, wants_grad: bool, attributes: Any
+    kind: Any, data: Any, name: str, size: Any, stride: Any, wants_grad: bool, attributes: Any
 ) -> _C.Tensor:
+    dtype = getattr(_C, name)
     if len(data) == 0:
         tensor = _C._namespaces[""]["empty"](size, dtype=dtype)
     else:
