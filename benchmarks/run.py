@@ -20,6 +20,7 @@ SCRIPTS = [
     "leaks",
     "checkpoint",
     "train",
+    "optimizers",
 ]
 
 

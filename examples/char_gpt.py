@@ -128,7 +128,7 @@ def main(steps=1500, seed=0, batch=16):
     prompt = [characters.index(c) for c in "    def "]
     print("".join(characters[i] for i in model.write(prompt, 200)))
     with torch.no_grad():
-        held_out = loss_on(testing, 256).item()
+        held_out = loss_on(testing, 128).item()
     print(f"on text kept apart: {held_out:.3f} nats per character")
     return held_out
 

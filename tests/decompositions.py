@@ -174,6 +174,21 @@ def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
     return native_group_norm(x, weight, bias, x.shape[0], None, None, num_groups, eps)[0]
 
 
+def attention(q, k, v, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
+    if enable_gqa:
+        k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+    scores = product(q, k.transpose(-1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    seen = seen.tril() if is_causal else seen
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        seen = seen & attn_mask
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = scores.exp() * seen
+    none = ~seen.any(-1, keepdim=True)
+    return product(weights / (total(weights, -1, True) + none), v)
+
+
 def nansum(x, dim=None, keepdim=False, dtype=None):
     return total(x.masked_fill(x.detach().isnan(), 0.0), dim, keepdim)
 
@@ -214,6 +229,7 @@ DECOMPOSITIONS = {
     "nn.functional.layer_norm": layer_norm,
     "nn.functional.rms_norm": rms_norm,
     "nn.functional.batch_norm": batch_norm,
+    "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.group_norm": group_norm,
     "native_group_norm": native_group_norm,
 }

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+import reference_attention
 import reference_joins
 import reference_layers
+import reference_losses
 import reference_norms
 import reference_reductions
+import reference_vision
 import rushlight as torch
 from reference_joins import as_strided
 from support import values
@@ -176,6 +179,9 @@ REFERENCES = {
     "Tensor.__getitem__": lambda a, index: a[index],
     **reference_reductions.REFERENCES,
     **reference_joins.REFERENCES,
+    **reference_attention.REFERENCES,
     **reference_layers.REFERENCES,
+    **reference_losses.REFERENCES,
     **reference_norms.REFERENCES,
+    **reference_vision.REFERENCES,
 }

@@ -516,10 +516,13 @@ def normalised(dtype, seed):
 
 
 # These modules add their own to SAMPLES.
+import sample_attention  # noqa: E402, F401
 import sample_contractions  # noqa: E402, F401
 import sample_indexing  # noqa: E402, F401
 import sample_joins  # noqa: E402, F401
 import sample_layers  # noqa: E402, F401
+import sample_losses  # noqa: E402, F401
 import sample_norms  # noqa: E402, F401
 import sample_reductions  # noqa: E402, F401
 import sample_views  # noqa: E402, F401
+import sample_vision  # noqa: E402, F401

@@ -28,7 +28,7 @@ def test_lenet():
 
 
 def test_char_gpt(capsys):
-    assert example("char_gpt").main(steps=150) < 2.5
+    assert example("char_gpt").main(steps=100) < 2.6
     assert "tokens/s" in capsys.readouterr().out
 
 
@@ -53,9 +53,9 @@ def test_maml():
 
 
 def test_neural_ode():
-    error, difference = example("neural_ode").main(steps=200)
+    error, difference = example("neural_ode").main(steps=400)
     assert difference < 1e-6
-    assert error < 0.1
+    assert error < 0.05
 
 
 def test_quantisation():
@@ -65,7 +65,7 @@ def test_quantisation():
 
 
 def test_checkpointed_transformer():
-    assert example("checkpointed_transformer").main(steps=2) < 0.45
+    assert example("checkpointed_transformer").main(steps=2) < 0.3
 
 
 def test_gradient_accumulation():

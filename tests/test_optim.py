@@ -101,13 +101,44 @@ def test_a_stale_backward_names_the_step_and_its_line(rule):
 
 def test_the_two_losses_of_a_gan():
     """Stepping the discriminator before the generator's backward is explained."""
-    d, g = torch.nn.Parameter(torch.randn(2, 2)), torch.nn.Parameter(torch.randn(2, 2))
-    step_d = torch.optim.SGD([d], lr=0.1)
-    score = ((torch.ones(1, 2) @ g) @ d).sum()
+    nn = torch.nn
+    generator = nn.Linear(2, 2)
+    discriminator = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(discriminator.parameters(), lr=0.1)
+    score = discriminator(generator(torch.ones(4, 2))).mean()
     (-score).backward(retain_graph=True)
-    step_d.step()
-    with pytest.raises(RuntimeError, match=r"(?s)modified by an inplace operation.*SGD\.step"):
+    optimizer.step()
+    line = test_the_two_losses_of_a_gan.__code__.co_firstlineno + 8
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
         score.backward()
+    text = str(caught.value)
+    assert "parameter '2.weight' of Sequential" in text
+    assert f"overwritten by SGD.step at {__file__}:{line}: optimizer.step()" in text
+    assert "Fix: call SGD.step() after backward()" in text
+
+
+def test_steps_inside_backward():
+    """A hook may step and drop a gradient as soon as it is complete."""
+    p, q = parameter(1.0, 2.0), parameter(3.0)
+    for each in (p, q):
+        optimizer = torch.optim.SGD([each], lr=0.25)
+
+        def hook(_, optimizer=optimizer):
+            optimizer.step()
+            optimizer.zero_grad()
+
+        each.register_post_accumulate_grad_hook(hook)
+    ((p * p).sum() + q.sum()).backward()
+    assert (p.tolist(), q.tolist()) == ([0.5, 1.0], [2.75])
+    assert p.grad is None
+
+
+def test_a_refused_parameter_is_named():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+    model[0].weight.data = torch.zeros(3, 3)
+    with pytest.raises(RuntimeError, match=r"SGD\.step.*parameter '0\.weight' of Sequential"):
+        torch.optim.SGD(model.parameters()).step()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -146,11 +177,23 @@ def test_large_parameters_on_threads(rule):
 def test_a_parameter_listed_twice_is_stepped_twice():
     for n in (2, 100_000):
         p = torch.nn.Parameter(torch.zeros(n))
-        with pytest.warns(UserWarning, match="duplicate parameters"):
+        with pytest.warns(UserWarning, match="duplicate parameters") as caught:
             optimizer = torch.optim.SGD([p, p], lr=1.0)
+        assert caught[0].filename == __file__
         p.grad = torch.ones(n)
         optimizer.step()
         assert p.min().item() == p.max().item() == -2.0
+
+
+def test_parameters_that_share_memory_are_stepped_in_order():
+    base = torch.zeros(100_000)
+    params = [base[:60_000], base[40_000:]]
+    optimizer = torch.optim.SGD(params, lr=1.0)
+    for p in params:
+        p.grad = torch.ones(60_000)
+    optimizer.step()
+    assert base[:40_000].unique().tolist() == base[60_000:].unique().tolist() == [-1.0]
+    assert base[40_000:60_000].unique().tolist() == [-2.0]
 
 
 def test_closure():
@@ -469,3 +512,28 @@ def test_optimizing_nothing_is_refused():
     with pytest.raises(ValueError, match="more than one parameter group"):
         p = parameter(1.0)
         torch.optim.Adam([{"params": [p]}, {"params": p}])
+
+
+def test_options_that_run_code_while_they_are_read():
+    """Nothing that goes away meanwhile is used."""
+    p = parameter(1.0)
+    optimizer = filled("Adam", p)
+
+    class Fickle:
+        def __float__(self):
+            optimizer.param_groups[0].clear()
+            optimizer.param_groups.clear()
+            return 0.5
+
+    optimizer.param_groups[0]["lr"] = Fickle()
+    with pytest.raises((KeyError, RuntimeError)):
+        optimizer.step()
+    assert p.item() == 1.0
+
+
+@pytest.mark.parametrize("betas", [(0.9,), 0.9, ("a", "b"), (0.9, 0.9, 0.9)])
+def test_pairs_of_another_kind_are_refused(betas):
+    optimizer = filled("Adam", parameter(1.0))
+    optimizer.param_groups[0]["betas"] = betas
+    with pytest.raises((TypeError, ValueError)):
+        optimizer.step()

@@ -4,6 +4,7 @@ import io
 import mmap
 import os
 import stat
+import sys
 import threading
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
@@ -347,6 +348,32 @@ def test_byte_order_of_other_machines():
     assert a.tolist() == [1, -2.5]
     assert b.tolist() == [1 + 2j]
     assert c.tolist() == [7]
+
+
+def test_byte_order_of_files_that_do_not_say():
+    file, silent = io.BytesIO(), io.BytesIO()
+    torch.save(torch.tensor([1], dtype=torch.int16), file)
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(silent, "w") as target:
+        for name in source.namelist():
+            if not name.endswith("byteorder"):
+                target.writestr(name, source.read(name))
+    other = {"little": "BIG", "big": "LITTLE"}[sys.byteorder]
+    for order, value in ((None, 1), (serialization.LoadEndianness[other], 256)):
+        serialization.set_default_load_endianness(order)
+        try:
+            silent.seek(0)
+            assert torch.load(silent).item() == value
+        finally:
+            serialization.set_default_load_endianness(None)
+    with pytest.raises(TypeError, match="set_default_load_endianness"):
+        serialization.set_default_load_endianness("big")
+
+
+def test_storages():
+    t = torch.arange(4.0)
+    storage, again = roundtrip([t.untyped_storage(), t])
+    assert storage.nbytes() == 16
+    assert storage == again.untyped_storage()
 
 
 def test_threads_save_and_load_at_once(tmp_path):

@@ -1,6 +1,7 @@
 #include "autograd/saved.h"
 
 #include <cctype>
+#include <cstring>
 
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
@@ -275,10 +276,13 @@ Var SavedTensor::unpack(Node* owner) const {
 
 namespace {
 
+// "SGD.step" rather than an op.
+bool is_method(const char* op) { return op && std::strchr(op, '.'); }
+
 // "add" writes in place as add_.
 std::string writer_name(const char* op) {
   std::string name = op ? op : "an in-place operation";
-  return op && std::islower(name.back()) ? name + "_" : name;
+  return op && !is_method(op) && std::islower(name.back()) ? name + "_" : name;
 }
 
 }  // namespace
@@ -307,9 +311,11 @@ void SavedTensor::check_version(Node* owner) const {
   if (*written.where)
     text << "  overwritten by " << writer_name(written.op) << " at "
          << written.where->text_with_source() << "\n";
-  text
-      << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
-         "before the write), or move the write after backward().";
+  if (is_method(written.op))
+    text << "Fix: call " << written.op << "() after backward(), or compute the loss anew after it.";
+  else
+    text << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the "
+            "tensor before the write), or move the write after backward().";
   fail(text.str());
 }
 

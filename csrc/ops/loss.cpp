@@ -127,6 +127,17 @@ struct LogitsTerm : Binary<LogitsTerm> {
   template <class V> static V partial1(V x, V, V) { return -x; }
 };
 
+struct SoftMarginTerm : Binary<SoftMarginTerm> {
+  static constexpr auto name = "soft_margin_loss";
+  static constexpr auto doc = "";
+  static constexpr auto loss = "SoftMarginLossBackward0";
+  static constexpr double cost = 20;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V x, V t) { return log_one_plus_exp_minus(V(t * x)); }
+  template <class V> static V partial0(V x, V t, V) { return -t * sigmoid(V(-(t * x))); }
+  template <class V> static V partial1(V x, V t, V) { return -x * sigmoid(V(-(t * x))); }
+};
+
 // The third input weighs the positive class.
 struct WeightedLogitsTerm : Ternary<WeightedLogitsTerm> {
   static constexpr auto name = "binary_cross_entropy_with_logits";
@@ -429,6 +440,20 @@ struct BinaryCrossEntropyWithLogits : LossDefaults {
   }
 };
 RL_OP(BinaryCrossEntropyWithLogits)
+
+struct SoftMarginLoss : LossDefaults {
+  static constexpr auto signature =
+      "soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, "
+      "bool? reduce=None, str reduction='mean')";
+  static constexpr Autocast autocast = Autocast::Full;
+  static constexpr auto doc = "soft_margin_loss(x, target): log(1 + exp(-target x)).";
+  static Var forward(const Var& input, const Var& target, std::optional<bool> size_average,
+                     std::optional<bool> reduce, const std::string& reduction) {
+    return element_loss<SoftMarginTerm>(input, target,
+                                        reduction_of(reduction, size_average, reduce));
+  }
+};
+RL_OP(SoftMarginLoss)
 
 struct KlDiv : LossDefaults {
   static constexpr auto signature =

@@ -29,6 +29,12 @@ inline Ints last_of(const Ints& sizes, int dims) {
           info(dtype).tensor_name, "'");
 }
 
+// torch reads a dimension that is not there.
+[[noreturn]] inline void fail_few_dims(const char* op, const Ints& sizes, int least) {
+  fail_as(PyExc_IndexError, op, ": Dimension out of range: expected input of at least ", least,
+          " dimensions, but got input of size ", sizes);
+}
+
 // A row-major tensor of this dtype; none stays none.
 inline Var dense_as(const Var& x, DType dtype) {
   return x ? ops::contiguous(ops::to(x, dtype)) : x;

@@ -3,7 +3,9 @@
 #include <map>
 
 #include "autograd/modes.h"
+#include "ops/registry.h"
 #include "python/devices.h"
+#include "python/op_object.h"
 
 namespace rl {
 
@@ -171,12 +173,27 @@ PyTypeObject* return_type(const Signature& s) {
     PyStructSequence_Desc desc{strdup(("torch.return_types." + s.name()).c_str()), nullptr, fields,
                                int(s.results().size())};
     type = PyStructSequence_NewType(&desc);
-    if (!type) throw PythonError{};
+    // It prints as torch's does; pickle looks for it here.
+    PyObject* home = type ? PyUnicode_FromString("rushlight.return_types") : nullptr;
+    if (!home || PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), "__module__", home) < 0)
+      throw PythonError{};
+    Py_DECREF(home);
   }
   return type;
 }
 
 }  // namespace
+
+PyObject* return_type_of(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  for (auto& op : registry())
+    if (op->name == text && !op->signature.results().empty())
+      return guarded([&]() -> PyObject* {
+        return Py_NewRef(reinterpret_cast<PyObject*>(return_type(op->signature)));
+      });
+  Py_RETURN_NONE;
+}
 
 PyObject* tuple_of(const Signature& s, Var* vars, size_t count) {
   PyObject* tuple;

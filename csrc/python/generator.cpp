@@ -140,16 +140,6 @@ PyGetSetDef generator_getset[] = {
     {},
 };
 
-PyObject* check_device_of(PyObject*, PyObject* args) {
-  const char* op;
-  PyObject* device;
-  if (!PyArg_ParseTuple(args, "sO", &op, &device)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    check_device(device_value(device), op);
-    Py_RETURN_NONE;
-  });
-}
-
 PyObject* set_default_generator(PyObject* module, PyObject* generator) {
   if (!is_generator(generator)) {
     PyErr_SetString(PyExc_TypeError, "expected a Generator");
@@ -169,7 +159,6 @@ PyObject* use_torch_streams(PyObject*, PyObject* on) {
 }  // namespace
 
 PyMethodDef generator_functions[] = {
-    {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
     {"_set_default_generator", set_default_generator, METH_O, nullptr},
     {"_use_torch_streams", use_torch_streams, METH_O,
      "Whether new generators draw torch's numbers."},

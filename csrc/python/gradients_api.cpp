@@ -38,6 +38,18 @@ Var in_one_piece(const Var& t) {
   return ops::contiguous(t);
 }
 
+// Rounded to the dtype of t, as the norm that an operation gives is.
+double norm_of(const Var& t, double p) {
+  alignas(8) char room[8];
+  cpu::norm(t->dtype, t->data(), room, 1, t->numel, 1, p);
+  switch (real_of(t->dtype)) {
+    case DType::F64: return *reinterpret_cast<double*>(room);
+    case DType::F32: return *reinterpret_cast<float*>(room);
+    case DType::F16: return float(*reinterpret_cast<F16*>(room));
+    default: return float(*reinterpret_cast<BF16*>(room));
+  }
+}
+
 // _grads_norm(tensors, p): the p-norm of all elements, as the norm of the tensors' norms. None:
 // the tensors must be taken one by one.
 PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -50,17 +62,7 @@ PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
     DType d = tensors.empty() ? DType::F32 : real_of(tensors[0].dtype());
     for (const Var& t : tensors) d = promote(d, real_of(t.dtype()));
     std::vector<double> norms;
-    for (const Var& t : tensors) {
-      if (t->numel == 0) {
-        norms.push_back(0);
-        continue;
-      }
-      Var flat = in_one_piece(t), one = empty({}, real_of(t.dtype()));
-      cpu::norm(flat->dtype, flat->data(), one->data(), 1, flat->numel, 1, p);
-      Var wide = empty({}, DType::F64);
-      ops::copy_data(wide.get(), one.get());
-      norms.push_back(*wide->data<double>());
-    }
+    for (const Var& t : tensors) norms.push_back(t->numel ? norm_of(in_one_piece(t), p) : 0);
     double total = 0;
     if (!norms.empty()) cpu::norm(DType::F64, norms.data(), &total, 1, int64_t(norms.size()), 1, p);
     return reinterpret_cast<PyObject*>(ops::full({}, total, d).release());

@@ -13,7 +13,6 @@
 #include "python/tensor_type.h"
 
 namespace rl {
-
 namespace {
 
 // ---- buffers
@@ -346,7 +345,8 @@ Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
     Var t(as_tensor(data));
     return dtype && *dtype != t.dtype() ? ops::to(t, *dtype) : ops::clone(t);
   }
-  if (PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data)) {
+  bool number = PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data);
+  if (number && !PyObject_CheckBuffer(data)) {  // NumPy's float64 is a float with a dtype
     if (PyLong_Check(data) && !PyBool_Check(data)) to_int64(data);  // raises on overflow
     Var v = wrap_number(data);
     DType natural = is_integral(v.dtype())  ? v.dtype()

@@ -2,6 +2,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
 #include "ops/registry.h"
+#include "python/devices.h"
 #include "python/module_type.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -25,6 +26,7 @@ int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* function_run(PyObject*, PyObject* const* args, Py_ssize_t count);
+PyObject* return_type_of(PyObject*, PyObject* name);
 
 namespace {
 
@@ -88,6 +90,15 @@ PyObject* promote_types(PyObject*, PyObject* args) {
     return new_reference(dtype_object(promote(dtype_value(a), dtype_value(b))));
   });
 }
+PyObject* check_device_of(PyObject*, PyObject* args) {
+  const char* op;
+  PyObject* device;
+  if (!PyArg_ParseTuple(args, "sO", &op, &device)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    check_device(device_value(device), op);
+    Py_RETURN_NONE;
+  });
+}
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
   if (!PyType_Check(type)) Py_RETURN_NONE;
   Py_INCREF(type);
@@ -135,6 +146,8 @@ PyMethodDef functions[] = {
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new float tensors."},
     {"set_default_dtype", set_default, METH_O, "Sets the dtype of new float tensors."},
     {"promote_types", promote_types, METH_VARARGS, "The dtype both convert to."},
+    {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
+    {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
     {"_add_node_methods", add_node_methods, METH_O, nullptr},

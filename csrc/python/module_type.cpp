@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <vector>
 
 #include "python/op_object.h"
@@ -33,7 +34,7 @@ PyObject* global_hooks = nullptr;  // a tuple of dicts that belong to all module
 // What returned last within the outermost call that runs, to tell who made a tensor. The pointers
 // are only compared.
 struct Calls {
-  static constexpr unsigned kKept = 32;
+  static constexpr unsigned kKept = 8;
   struct Returned {
     const PyObject *module, *result;
   };
@@ -99,7 +100,7 @@ bool names_hooks(PyObject* name) {
 
 PyObject* missing(PyObject* self, PyObject* name) {
   PyObject* text =
-      PyUnicode_FromFormat("'%.100s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
+      PyUnicode_FromFormat("'%.100s' object has no attribute '%S'", Py_TYPE(self)->tp_name, name);
   PyObject* error = text ? PyObject_CallOneArg(PyExc_AttributeError, text) : nullptr;
   Py_XDECREF(text);
   if (error && PyObject_SetAttr(error, names.name, name) == 0 &&
@@ -115,7 +116,7 @@ PyObject* registered(PyObject* self, PyObject* name) {
   if (dict) {
     if (PyObject* found = member(dict, name)) return new_reference(found);
     if (PyErr_Occurred()) return nullptr;
-    if (PyUnicode_Check(name) && names_hooks(name)) {
+    if (PyUnicode_Check(name) && name != names.make_hooks && names_hooks(name)) {
       PyObject* made = PyObject_CallMethodOneArg(self, names.make_hooks, name);
       if (made != Py_None) return made;
       Py_DECREF(made);
@@ -172,7 +173,10 @@ bool has_hooks(PyObject* dict) {
   if (!dict || !PyDict_GetItemWithError(dict, names.hooks[0])) return false;
   for (PyObject* name : names.hooks) {
     PyObject* hooks = PyDict_GetItemWithError(dict, name);
-    if (hooks && PyObject_IsTrue(hooks) == 1) return true;
+    if (hooks && PyObject_IsTrue(hooks) != 0) {
+      PyErr_Clear();
+      return true;
+    }
   }
   return false;
 }
@@ -278,7 +282,10 @@ PyObject* module_vectorcall(PyObject* self, PyObject* const* args, size_t flags,
 }
 
 PyObject* module_new(PyTypeObject* type, PyObject*, PyObject*) {
-  PyObject* self = type->tp_alloc(type, 0);
+  PyObject* nothing = PyTuple_New(0);
+  if (!nothing) return nullptr;
+  PyObject* self = PyBaseObject_Type.tp_new(type, nothing, nullptr);  // refuses abstract classes
+  Py_DECREF(nothing);
   if (!self) return nullptr;
   ModuleObject* m = as_module(self);
   m->vectorcall = module_vectorcall;
@@ -334,6 +341,49 @@ PyObject* returned_modules(PyObject*, PyObject*) {
     else PyList_SET_ITEM(list, i, pair);
   }
   return list;
+}
+
+// Appends the values of one of the dicts of a module, and of all below it, each tensor once. False:
+// an error, or a module whose class walks over its parts in its own way.
+bool collect(PyObject* module, PyObject* kind, bool recurse, PyObject* named_modules,
+             std::unordered_set<PyObject*>& seen, PyObject* list) {
+  static PyObject* name = PyUnicode_InternFromString("named_modules");
+  if (!seen.insert(module).second) return true;
+  PyObject* dict = is_module(module) ? as_module(module)->dict : nullptr;
+  if (!dict || _PyType_Lookup(Py_TYPE(module), name) != named_modules) return false;
+  PyObject* own = PyDict_GetItemWithError(dict, kind);
+  if (!own || !PyDict_Check(own)) return false;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(own, &at, &key, &value);)
+    if (value != Py_None && seen.insert(value).second && PyList_Append(list, value) < 0)
+      return false;
+  PyObject* below = recurse ? PyDict_GetItemWithError(dict, names.modules) : nullptr;
+  if (recurse && (!below || !PyDict_Check(below))) return false;
+  for (Py_ssize_t at = 0; below && PyDict_Next(below, &at, &key, &value);)
+    if (value != Py_None) {
+      if (Py_EnterRecursiveCall(" while walking over a module")) return false;
+      bool done = collect(value, kind, true, named_modules, seen, list);
+      Py_LeaveRecursiveCall();
+      if (!done) return false;
+    }
+  return true;
+}
+
+// _module_members(module, "_parameters", recurse, Module.named_modules): a list; None: Python must
+// walk over this one.
+PyObject* module_members(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "_module_members takes 4 arguments");
+    return nullptr;
+  }
+  int recurse = PyObject_IsTrue(args[2]);
+  PyObject* list = recurse < 0 ? nullptr : PyList_New(0);
+  if (!list) return nullptr;
+  std::unordered_set<PyObject*> seen;
+  if (collect(args[0], args[1], recurse, args[3], seen, list)) return list;
+  Py_DECREF(list);
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* set_global_hooks(PyObject*, PyObject* hooks) {
@@ -400,6 +450,8 @@ PyObject* lazy_copy(PyObject*, PyObject* o) {
 
 PyMethodDef functions[] = {
     {"_lazy_clone", lazy_copy, METH_O, nullptr},
+    {"_module_members", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(module_members)),
+     METH_FASTCALL, nullptr},
     {"_live_modules", live_modules, METH_NOARGS, nullptr},
     {"_returned_modules", returned_modules, METH_NOARGS, nullptr},
     {"_set_global_module_hooks", set_global_hooks, METH_O, nullptr},

@@ -163,7 +163,31 @@ PyObject* device_reduce(PyObject* o, PyObject*) {
   PyObject* text = device_str(o);
   return text ? Py_BuildValue("O(N)", &DeviceType, text) : nullptr;
 }
-PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {}};
+// `with device:` makes it the place of new tensors, which is the CPU anyway; others raise.
+PyObject* device_enter(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    check_device(reinterpret_cast<DeviceObject*>(o)->value, "device");
+    Py_INCREF(o);
+    return o;
+  });
+}
+PyObject* device_exit(PyObject*, PyObject*) { Py_RETURN_NONE; }
+// As a decorator: the function itself.
+PyObject* device_call(PyObject* o, PyObject* args, PyObject*) {
+  PyObject* function;
+  if (!PyArg_ParseTuple(args, "O:device", &function)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    check_device(reinterpret_cast<DeviceObject*>(o)->value, "device");
+    Py_INCREF(function);
+    return function;
+  });
+}
+PyMethodDef device_methods[] = {
+    {"__reduce__", device_reduce, METH_NOARGS, nullptr},
+    {"__enter__", device_enter, METH_NOARGS, "New tensors lie here, for a block."},
+    {"__exit__", device_exit, METH_VARARGS, nullptr},
+    {},
+};
 PyGetSetDef device_getset[] = {
     {"type", device_type, nullptr, "'cpu', 'cuda' or 'meta'.", nullptr},
     {"index", device_index, nullptr, "Which one, or None.", nullptr},
@@ -306,6 +330,7 @@ int add_object_types(PyObject* module) {
   DeviceType.tp_str = device_str;
   DeviceType.tp_richcompare = device_compare;
   DeviceType.tp_hash = device_hash;
+  DeviceType.tp_call = device_call;
   DeviceType.tp_methods = device_methods;
   DeviceType.tp_getset = device_getset;
   if (ready(module, DeviceType, "device") < 0) return -1;

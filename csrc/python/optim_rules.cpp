@@ -57,7 +57,7 @@ StepKernel prepare(const Preparation& p) {
   Decay decay = begin(p, h[maximize], h[weight_decay], h[lr], h[decoupled]);
   averages(p, h[beta1], h[beta2]);
   p.numbers[5] = h[lr] / (1 - std::pow(h[beta1], step));
-  p.numbers[6] = std::sqrt(1 - std::pow(h[beta2], step));
+  p.numbers[6] = 1 / std::sqrt(1 - std::pow(h[beta2], step));
   p.numbers[7] = h[eps];
   return cpu::adam_kernel(p.dtype, decay, h[amsgrad] != 0);
 }
@@ -136,7 +136,7 @@ StepKernel prepare(const Preparation& p) {
   Scalar& product = p.scalars[1];
   product.multiply(mu);
   averages(p, h[beta1], h[beta2]);
-  p.numbers[5] = 1 - std::pow(h[beta2], step);
+  p.numbers[5] = 1 / (1 - std::pow(h[beta2], step));
   p.numbers[6] = h[eps];
   p.numbers[7] = h[lr] * (1 - mu) / (1 - product.value);
   p.numbers[8] = h[lr] * mu_next / (1 - product.value * mu_next);

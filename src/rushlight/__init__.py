@@ -112,7 +112,7 @@ newaxis = None
 _lazy_modules = (
     "__config__", "_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda",
     "distributed", "func", "jit", "mps", "multiprocessing", "optim", "overrides", "profiler",
-    "serialization", "testing", "torch_version", "types", "version", "xpu",
+    "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "explain": "autograd._explain",
@@ -127,11 +127,16 @@ _lazy_names = {
 TYPE_CHECKING = False  # type checkers read it as True
 if TYPE_CHECKING:
     from rushlight import accelerator as accelerator, backends as backends, compiler as compiler
-    from rushlight import cpu as cpu, cuda as cuda, distributed as distributed, jit as jit
-    from rushlight import mps as mps, testing as testing, types as types, version as version
-    from rushlight import xpu as xpu
+    from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
+    from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
+    from rushlight import optim as optim, overrides as overrides, profiler as profiler
+    from rushlight import serialization as serialization, testing as testing, types as types
+    from rushlight import version as version, xpu as xpu
     from rushlight._settings import *
+    from rushlight.amp import GradScaler as GradScaler, autocast as autocast
+    from rushlight.autograd._explain import explain as explain
     from rushlight.compiler import compile as compile
+    from rushlight.serialization import load as load, save as save
 
 
 def _home(name: str) -> str:
@@ -142,7 +147,11 @@ def _home(name: str) -> str:
         return "amp._state"
     if name.startswith("_foreach_"):
         return "_foreach"
-    return "" if name.startswith("_") else "_settings"
+    if name.startswith("_"):
+        return ""
+    from rushlight._settings import __all__ as settings
+
+    return "_settings" if name in settings else ""
 
 
 def __getattr__(name: str) -> object:

@@ -130,8 +130,8 @@ def _prepare_workers() -> None:
 
     get_command_line._rushlight = True  # type: ignore[attr-defined]
     spawn.get_command_line = get_command_line
-    if "rushlight._aliased" not in forkserver._forkserver._preload_modules:
-        forkserver._forkserver._preload_modules.append("rushlight._aliased")
+    preloaded: list[str] = vars(forkserver._forkserver)["_preload_modules"]
+    forkserver.set_forkserver_preload([*preloaded, "rushlight._aliased"])
 
 
 def install() -> None:
@@ -140,8 +140,8 @@ def install() -> None:
         return
     if "torch" in sys.modules:
         raise RuntimeError("PyTorch is already imported; torch cannot become rushlight any more")
-    sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
-    sys.meta_path.append(_LastResort)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder)
+    sys.meta_path.append(_LastResort)
     rushlight.__version__ = VERSION
     rushlight.random.torch_streams()
     _adopt()

@@ -1,31 +1,30 @@
-"""`rushlight demo`: a small transformer learns to write Python from Python's own library.
-
-Only tensors and autograd are used: the model, its training and its sampling are written out.
-"""
+"""`rushlight demo`: a small GPT learns to write Python from Python's own library."""
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
 from typing import Any, TextIO
 
-CONTEXT = 48
+import rushlight as torch
+import rushlight.nn.functional as F
+from rushlight import nn
+
+LENGTH = 64
 WIDTH = 96
 HEADS = 4
-LAYERS = 1
-BATCH = 24
-LEARNING_RATE = 5e-3
-STEPS = 900
+LAYERS = 2
+BATCH = 16
+LEARNING_RATE = 4e-3
+STEPS = 1500
 SECONDS = 35.0
 TEXT_LIMIT = 2_000_000
 # Modules of prose-like code that every installation has.
 FIRST_FILES = ("argparse.py", "ast.py", "collections/__init__.py", "dataclasses.py", "inspect.py")
-
-Parameters = dict[str, Any]
 
 
 # -- the text -------------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ def library_text(limit: int = TEXT_LIMIT) -> tuple[str, int]:
         size += len(source)
         if size >= limit:
             break
-    if size < 100 * CONTEXT:
+    if size < 100 * LENGTH:
         raise RuntimeError(f"demo: the standard library's source was not found in {root}")
     return "".join(text)[:limit], files
 
@@ -76,114 +75,66 @@ class Characters:
 # -- the model ------------------------------------------------------------------------------------
 
 
-def new_parameters(torch: Any, letters: int) -> Parameters:
-    def matrix(rows: int, columns: int, scale: float = 1.0) -> Any:
-        return torch.randn(rows, columns) * (scale / math.sqrt(columns))
+class Block(nn.Module):
+    """Causal self-attention and a perceptron, each around a residual path."""
 
-    p: Parameters = {
-        "letter": torch.randn(letters, WIDTH) * 0.1,
-        "place": torch.randn(CONTEXT, WIDTH) * 0.1,
-        "norm": torch.ones(WIDTH),
-        "out": matrix(letters, WIDTH),
-    }
-    for i in range(LAYERS):
-        p[f"{i}.norm1"] = torch.ones(WIDTH)
-        p[f"{i}.qkv"] = matrix(3 * WIDTH, WIDTH)
-        p[f"{i}.mix"] = matrix(WIDTH, WIDTH, 0.5)
-        p[f"{i}.norm2"] = torch.ones(WIDTH)
-        p[f"{i}.up"] = matrix(4 * WIDTH, WIDTH)
-        p[f"{i}.down"] = matrix(WIDTH, 4 * WIDTH, 0.5)
-    for t in p.values():
-        t.requires_grad = True
-    return p
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.mix(seen.transpose(1, 2).reshape(batch, length, width))
 
-def future_mask(torch: Any, size: int, dtype: Any) -> Any:
-    """Zero where a position may look, a large negative number where it would see the future."""
-    rows = [[0.0 if j <= i else -1e9 for j in range(size)] for i in range(size)]
-    return torch.tensor(rows, dtype=dtype)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
-def attention(torch: Any, x: Any, qkv: Any, mix: Any, mask: Any) -> Any:
-    F = torch.nn.functional
-    batch, size, _ = x.shape
-    heads = F.linear(x, qkv).reshape(batch, size, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-    q, k, v = heads[0], heads[1], heads[2]
-    scores = q @ k.transpose(-2, -1) / math.sqrt(WIDTH // HEADS) + mask
-    seen = torch.softmax(scores, -1) @ v
-    return F.linear(seen.transpose(1, 2).reshape(batch, size, WIDTH), mix)
+class GPT(nn.Module):
+    """Scores of the next letter after each letter of (batch, length) codes."""
+
+    def __init__(self, letters: int) -> None:
+        super().__init__()
+        self.letter = nn.Embedding(letters, WIDTH)
+        self.place = nn.Embedding(LENGTH, WIDTH)
+        self.blocks = nn.ModuleList(Block(WIDTH, HEADS) for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.out = nn.Linear(WIDTH, letters, bias=False)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.ndim > 1:
+                nn.init.normal_(parameter, std=0.08)
+
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        x = self.letter(codes) + self.place.weight[: codes.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.out(self.norm(x))
 
 
-def logits(torch: Any, p: Parameters, codes: Any) -> Any:
-    """Scores of the next letter after each of `codes`, a (batch, size) tensor of letters."""
-    F = torch.nn.functional
-    size = codes.shape[1]
-    x = F.embedding(codes, p["letter"]) + p["place"][:size]
-    mask = future_mask(torch, size, x.dtype)
-    for i in range(LAYERS):
-        y = F.layer_norm(x, (WIDTH,), p[f"{i}.norm1"])
-        x = x + attention(torch, y, p[f"{i}.qkv"], p[f"{i}.mix"], mask)
-        y = F.layer_norm(x, (WIDTH,), p[f"{i}.norm2"])
-        x = x + F.linear(F.gelu(F.linear(y, p[f"{i}.up"])), p[f"{i}.down"])
-    return F.linear(F.layer_norm(x, (WIDTH,), p["norm"]), p["out"])
+def loss_of(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy, in nats per letter, of (batch, length + 1) codes."""
+    return F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
 
-def loss_of(torch: Any, p: Parameters, batch: Any) -> Any:
-    """Mean cross-entropy, in nats per letter, of a (batch, size + 1) tensor of letters."""
-    scores = logits(torch, p, batch[:, :-1])
-    letters = scores.shape[-1]
-    return torch.nn.functional.cross_entropy(scores.reshape(-1, letters), batch[:, 1:].reshape(-1))
-
-
-class Adam:
-    def __init__(self, torch: Any, p: Parameters) -> None:
-        self._torch, self._p, self._steps = torch, p, 0
-        self._mean = {k: torch.zeros_like(t) for k, t in p.items()}
-        self._square = {k: torch.zeros_like(t) for k, t in p.items()}
-
-    def step(self, rate: float) -> None:
-        self._steps += 1
-        rate *= math.sqrt(1 - 0.99**self._steps) / (1 - 0.9**self._steps)
-        with self._torch.no_grad():
-            for k, t in self._p.items():
-                m, s, g = self._mean[k], self._square[k], t.grad
-                m += 0.1 * (g - m)
-                s += 0.01 * (g * g - s)
-                t -= rate * m / (s.sqrt() + 1e-8)
-                t.grad = None
+def batch_of(codes: torch.Tensor, rows: int) -> torch.Tensor:
+    """Stretches of the text from random places."""
+    starts = torch.randint(0, len(codes) - LENGTH - 1, (rows, 1))
+    return codes[starts + torch.arange(LENGTH + 1)]
 
 
 # -- what it shows --------------------------------------------------------------------------------
-
-
-def gradient_check(torch: Any, p: Parameters, batch: Any, name: str) -> list[tuple[Any, ...]]:
-    """(index, by autograd, by central difference) of some entries of one parameter, in float64."""
-    wide = {k: t.detach().to(torch.float64) for k, t in p.items()}
-    target = wide[name]
-    target.requires_grad = True
-    loss_of(torch, wide, batch).backward()
-    gradient = target.grad.tolist()
-    step, rows, columns = 1e-5, target.shape[0], target.shape[1]
-    entries = []
-    for i, j in ((1, 2), (rows // 2, columns // 3), (rows - 1, columns - 2)):
-        around = []
-        with torch.no_grad():
-            for change in (step, -step):
-                target[i, j] += change
-                around.append(loss_of(torch, wide, batch).item())
-                target[i, j] -= change
-        entries.append(((i, j), gradient[i][j], (around[0] - around[1]) / (2 * step)))
-    return entries
-
-
-def sample(torch: Any, p: Parameters, codec: Characters, prompt: str, length: int) -> str:
-    codes = codec.encode(prompt)
-    with torch.no_grad():
-        for _ in range(length):
-            scores = logits(torch, p, torch.tensor([codes[-CONTEXT:]]))[0, -1]
-            chances = torch.softmax(scores / 0.7, -1)
-            codes.append(int(torch.multinomial(chances, 1).item()))
-    return codec.decode(codes)
 
 
 class Progress:
@@ -194,29 +145,137 @@ class Progress:
         self._live = stream.isatty() and os.environ.get("TERM") != "dumb"
         unicode = (getattr(stream, "encoding", None) or "").lower().startswith("utf")
         self._full, self._rest = ("━", "─") if unicode else ("#", "-")
-        self._drawn = 0.0
+        self._drawn, self._told = 0.0, 0
 
-    def update(self, done: int, note: str, last: bool) -> None:
+    def update(self, done: int, share: float, note: str, last: bool) -> None:
         if self._live:
             now = time.perf_counter()
             if now - self._drawn < 0.1 and not last:
                 return
             self._drawn = now
-            filled = 28 * done // self._total
-            bar = self._full * filled + self._rest * (28 - filled)
+            filled = int(24 * share)
+            bar = self._full * filled + self._rest * (24 - filled)
             self._stream.write(f"\r  {bar} {done:>4}/{self._total}  {note}\x1b[K")
             if last:
                 self._stream.write("\n")
-        elif last or done % max(1, self._total // 8) == 0:
+        elif last or int(8 * share) > self._told:
+            self._told = int(8 * share)
             self._stream.write(f"  step {done:>4}/{self._total}  {note}\n")
         self._stream.flush()
 
 
-def batches(torch: Any, codes: Any, count: int) -> Iterator[Any]:
-    reach = torch.tensor(list(range(CONTEXT + 1)))
-    for _ in range(count):
-        starts = torch.randint(0, codes.shape[0] - CONTEXT - 1, (BATCH, 1))
-        yield codes[starts + reach]
+class Training:
+    """Trains a model for `steps`, or until `seconds` have passed."""
+
+    def __init__(self, model: nn.Module, codes: torch.Tensor, steps: int, seconds: float) -> None:
+        self.model, self.codes, self.steps, self.seconds = model, codes, steps, seconds
+        matrices = [p for p in model.parameters() if p.ndim > 1]
+        others = [p for p in model.parameters() if p.ndim <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+            betas=(0.9, 0.98),
+        )
+        self.losses: list[float] = []
+        self.spent, self.quickest = 0.0, math.inf
+
+    @property
+    def share(self) -> float:
+        """How much of the training is done, from 0 to 1."""
+        return max(len(self.losses) / self.steps, min(1.0, self.spent / self.seconds))
+
+    def step(self) -> None:
+        warm = min(1.0, (len(self.losses) + 1) / 30)
+        for group in self.optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * warm * (1 - 0.95 * self.share)
+        loss = loss_of(self.model, batch_of(self.codes, BATCH))
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.losses.append(loss.item())
+
+    @property
+    def recent(self) -> float:
+        last = self.losses[-20:]
+        return sum(last) / len(last)
+
+    @property
+    def rate(self) -> float:
+        return len(self.losses) * BATCH * LENGTH / self.spent
+
+    def note(self, done: int) -> str:
+        left = min((self.steps - done) * self.spent / done, self.seconds - self.spent)
+        return f"loss {self.recent:.3f}  {self.rate:,.0f} tokens/s  {max(0.0, left):.0f} s left"
+
+    def run(self, progress: Progress) -> None:
+        began = start = time.perf_counter()
+        for done in range(1, self.steps + 1):
+            self.step()
+            now = time.perf_counter()
+            self.quickest, self.spent, start = min(self.quickest, now - start), now - began, now
+            late = self.spent > self.seconds
+            progress.update(done, self.share, self.note(done), last=late or done == self.steps)
+            if late:
+                break
+
+
+def frequencies_entropy(codes: torch.Tensor, letters: int) -> float:
+    """Nats per letter of one who knows how often each letter occurs, and no more."""
+    share = torch.bincount(codes, minlength=letters) / len(codes)
+    return float(-(share * share.clamp(min=1e-12).log()).sum().item())
+
+
+def gradient_check(model: nn.Module, name: str, batch: torch.Tensor) -> list[tuple[Any, ...]]:
+    """(index, by autograd, by central difference) of some entries of one parameter, in float64."""
+    wide = copy.deepcopy(model).double()
+    wide.zero_grad()
+    target = wide.get_parameter(name)
+    (gradient,) = torch.autograd.grad(loss_of(wide, batch), target)
+    step, rows, columns = 1e-5, target.shape[0], target.shape[1]
+    entries = []
+    for i, j in ((1, 2), (rows // 2, columns // 3), (rows - 1, columns - 2)):
+        around = []
+        with torch.no_grad():
+            for change in (step, -step):
+                target[i, j] += change
+                around.append(loss_of(wide, batch).item())
+                target[i, j] -= change
+        entries.append(((i, j), gradient[i, j].item(), (around[0] - around[1]) / (2 * step)))
+    return entries
+
+
+@torch.no_grad()
+def sample(model: nn.Module, codec: Characters, prompt: str, length: int) -> str:
+    model.eval()
+    codes = codec.encode(prompt)
+    for _ in range(length):
+        scores = model(torch.tensor([codes[-LENGTH:]]))[0, -1]
+        chances = F.softmax(scores / 0.7, dim=-1)
+        codes.append(int(torch.multinomial(chances, 1).item()))
+    return codec.decode(codes)
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def say(*lines: str) -> None:
+    for line in lines or ("",):
+        print(line)
+
+
+def show_gradient(model: nn.Module, batch: torch.Tensor) -> bool:
+    """Prints the comparison of a gradient with differences; says whether they agree."""
+    name = "blocks.0.qkv.weight"
+    say(f"  gradient of {name!r}, in float64", "")
+    say("    entry          by autograd   by differences   relative error")
+    worst = 0.0
+    for index, by_rule, by_step in gradient_check(model, name, batch):
+        error = abs(by_rule - by_step) / max(abs(by_rule), abs(by_step), 1e-6)
+        worst = max(worst, error)
+        say(f"    {index!s:<10} {by_rule:>15.9f}  {by_step:>15.9f}   {error:>14.1e}")
+    agrees = worst < 1e-4
+    say("", f"    {'they agree' if agrees else 'THEY DIFFER: this is a bug'}", "")
+    return agrees
 
 
 def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
@@ -224,68 +283,33 @@ def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
 
     Training ends after `steps`, or earlier when `seconds` have passed.
     """
-    import rushlight as torch
-
-    out = sys.stdout
-
-    def say(*lines: str) -> None:
-        for line in lines or ("",):
-            print(line, file=out)
-
     torch.manual_seed(seed)
     codec = Characters()
     text, files = library_text()
     codes = torch.tensor(codec.encode(text))
-    p = new_parameters(torch, len(codec))
-    count = sum(t.numel() for t in p.values())
-    say(f"rushlight {torch.__version__}: a transformer learns to write Python", "")
+    model = GPT(len(codec))
+    count = sum(p.numel() for p in model.parameters())
+    say(f"rushlight {torch.__version__}: a small GPT learns to write Python", "")
     say(f"  text    {len(text):,} letters of {files} files of the standard library")
-    say(f"  model   {LAYERS} attention layer, {WIDTH} wide, {HEADS} heads, {count:,} parameters")
-    say(f"  batch   {BATCH} x {CONTEXT} letters, {torch.get_num_threads()} threads", "")
+    say(f"  model   {LAYERS} layers, {WIDTH} wide, {HEADS} heads, {count:,} parameters, AdamW")
+    say(f"  batch   {BATCH} x {LENGTH} letters, {torch.get_num_threads()} threads", "")
 
-    seen, progress, optimizer = [], Progress(out, steps), Adam(torch, p)
-    quickest, spent, step = math.inf, 0.0, 0
-    began = time.perf_counter()
-    for batch in batches(torch, codes, steps):
-        start = time.perf_counter()
-        loss = loss_of(torch, p, batch)
-        loss.backward()
-        step += 1
-        left = 1 - max(step / steps, min(1.0, spent / seconds))
-        optimizer.step(LEARNING_RATE * min(1.0, step / 20) * (0.05 + 0.95 * left))
-        now = time.perf_counter()
-        quickest, spent = min(quickest, now - start), now - began
-        seen.append(loss.item())
-        recent = seen[-20:]
-        late = spent > seconds
-        progress.update(step, f"loss {sum(recent) / len(recent):.3f}", last=late or step == steps)
-        if late:
-            break
-    final = sum(seen[-20:]) / len(seen[-20:])
+    training = Training(model, codes, steps, seconds)
+    training.run(Progress(sys.stdout, steps))
 
-    say("", f"  loss    {seen[0]:.3f} -> {final:.3f} nats per letter")
-    mean = spent / step
-    say(f"  time    {spent:.1f} s, {1e3 * mean:.1f} ms per step (quickest {1e3 * quickest:.1f})")
-    say(f"  rate    {BATCH * CONTEXT / mean:,.0f} tokens per second, forward, backward and update")
-    say()
+    guess = frequencies_entropy(codes, len(codec))
+    mean, quickest = 1e3 * training.spent / len(training.losses), 1e3 * training.quickest
+    say("", f"  loss    {training.losses[0]:.3f} -> {training.recent:.3f} nats per letter")
+    say(f"          by chance {math.log(len(codec)):.3f}, by the letters' frequencies {guess:.3f}")
+    say(f"  time    {training.spent:.1f} s, {mean:.1f} ms per step (quickest {quickest:.1f})")
+    say(f"  rate    {training.rate:,.0f} tokens per second, forward, backward and update", "")
 
-    name = "0.qkv"
-    say(f"  gradient of {name!r}, in float64", "")
-    say("    entry          by autograd   by differences   relative error")
-    small = next(batches(torch, codes, 1))[:2]
-    worst = 0.0
-    for index, by_rule, by_step in gradient_check(torch, p, small, name):
-        error = abs(by_rule - by_step) / max(abs(by_rule), abs(by_step), 1e-6)
-        worst = max(worst, error)
-        say(f"    {index!s:<10} {by_rule:>15.9f}  {by_step:>15.9f}   {error:>14.1e}")
-    agrees = worst < 1e-4
-    learned = final < 0.8 * seen[0]
-    say("", f"    {'they agree' if agrees else 'THEY DIFFER: this is a bug'}", "")
-
+    agrees = show_gradient(model, batch_of(codes, 2))
     say("  a sample", "")
-    for line in sample(torch, p, codec, "def ", 300).splitlines():
+    for line in sample(model, codec, "def ", 300).splitlines():
         say("    | " + line[:90])
     say()
+    learned = training.recent < 0.8 * training.losses[0]
     if not learned:
         say("  THE LOSS DID NOT FALL: this is a bug", "")
     return 0 if agrees and learned else 1

@@ -61,12 +61,17 @@ def get_float32_matmul_precision() -> str:
 def set_float32_matmul_precision(precision: str) -> None:
     """Remembers "highest", "high" or "medium"; products of float32 are always exact to float32."""
     global _precision
-    if precision not in _PRECISIONS:
-        raise RuntimeError(
-            f"set_float32_matmul_precision: expected one of {', '.join(_PRECISIONS)}, "
-            f"got {precision!r}"
-        )
-    _precision = precision
+    if precision in _PRECISIONS:
+        _precision = precision
+        return
+    import warnings
+
+    warnings.warn(
+        f"set_float32_matmul_precision: expected one of {', '.join(_PRECISIONS)}, "
+        f"got {precision!r}; the setting stays {_precision!r}",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def get_num_interop_threads() -> int:

@@ -273,14 +273,14 @@ def _restore(self: Tensor, state: tuple[Any, dict[str, Any]]) -> None:
 def _rebuild(
     cls: type,
     data: bytes,
-    dtype: Any,
+    dtype: str,
     size: tuple[int, ...],
     stride: tuple[int, ...],
     requires_grad: bool,
     had_history: bool,
 ) -> Tensor:
     flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
-    tensor = _C._reinterpret(flat.clone(), dtype, size, stride)
+    tensor = _C._reinterpret(flat.clone(), getattr(_C, dtype), size, stride)
     return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
 
 
@@ -291,7 +291,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     args = (
         type(self),
         _C._bytes(dense),
-        self.dtype,
+        self.dtype.name,  # pickle would look through every module for the object
         tuple(self.shape),
         dense.stride(),
         self.requires_grad,
@@ -311,8 +311,16 @@ def __dir__(self: Tensor) -> list[str]:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes: always False."""
-    return False
+    """Whether other processes can see the tensor's memory, after ``share_memory_``."""
+    sharing = sys.modules.get("rushlight.multiprocessing._sharing")
+    return sharing is not None and sharing.is_shared(self)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the tensor, with all views of it, to memory that other processes see too."""
+    from rushlight.multiprocessing._sharing import share
+
+    return share(self)
 
 
 def new_tensor(
@@ -437,13 +445,14 @@ _methods: dict[str, Any] = {
     for f in (
         to, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
         register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__,
-        is_shared, new_tensor, new, is_same_size, is_set_to, apply_, map_, resize_as_, set_,
-        __complex__, __reversed__, __copy__, untyped_storage, type_as,
+        is_shared, share_memory_, new_tensor, new, is_same_size, is_set_to, apply_, map_,
+        resize_as_, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
     _methods[_name + "_"] = _in_place_view(_name)
 _methods["type"] = type_
+_methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
 _methods["layout"] = property(lambda self: strided)

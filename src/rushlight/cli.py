@@ -79,8 +79,8 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("run", help="run a PyTorch program: torch is rushlight there")
 
-    demo = commands.add_parser("demo", help="train a small language model on Python's own source")
-    demo.add_argument("--steps", type=_positive(int), default=900, help="training steps (900)")
+    demo = commands.add_parser("demo", help="train a small GPT on Python's own source")
+    demo.add_argument("--steps", type=_positive(int), default=1500, help="training steps (1500)")
     demo.add_argument(
         "--seconds", type=_positive(float), default=35.0, help="stop training after this time (35)"
     )

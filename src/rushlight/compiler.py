@@ -102,7 +102,7 @@ def wrap_numpy(fn: Any) -> Any:
 
     >>> import numpy, rushlight as torch
     >>> torch.compiler.wrap_numpy(numpy.cumsum)(torch.tensor([1.0, 2.0]))
-    tensor([1., 3.], dtype=torch.float32)
+    tensor([1., 3.])
     """
     import functools
 

@@ -73,7 +73,7 @@ def _rebuild(state: Any) -> Generator:
 
 def _pack_state(generator: Any) -> Any:
     state = generator._raw_state()
-    if not isinstance(state, bytes):
+    if isinstance(state, tuple):
         state = state[0].to_bytes(8, "little") + state[1].to_bytes(8, "little")
     return _C._share_buffer(bytearray(state)).clone()
 

@@ -7,6 +7,7 @@ import mmap as _mmap
 import os
 import pickle
 import warnings
+from enum import Enum
 from typing import IO, Any
 
 from rushlight._serialization.allowed import (
@@ -29,14 +30,17 @@ from rushlight._serialization.storages import (
 )
 
 __all__ = [
-    "DEFAULT_PROTOCOL", "add_safe_globals", "clear_safe_globals", "default_restore_location",
+    "DEFAULT_PROTOCOL", "LoadEndianness", "add_safe_globals", "clear_safe_globals",
+    "default_restore_location", "get_crc32_options", "get_default_load_endianness",
     "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
-    "location_tag", "safe_globals", "save", "set_default_mmap_options",
+    "location_tag", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
+    "set_default_mmap_options",
 ]  # fmt: skip
 
 MAP_PRIVATE = _mmap.MAP_PRIVATE
 MAP_SHARED = _mmap.MAP_SHARED
 _mmap_flags = MAP_PRIVATE
+_endianness: LoadEndianness | None = None
 
 FileLike = str | os.PathLike[str] | IO[bytes]
 
@@ -132,7 +136,8 @@ def load(
 
 def _load_from(file: Any, map_location: Any, encoding: str, mapped: Any, mmap: bool) -> Any:
     if _is_zip(file):
-        return CheckpointReader(file, map_location, encoding, mapped).load()
+        order = {LoadEndianness.LITTLE: "little", LoadEndianness.BIG: "big"}.get(_endianness, "")
+        return CheckpointReader(file, map_location, encoding, mapped, order).load()
     if mmap:
         raise RuntimeError(
             "mmap can only be used with files saved with `torch.save(..., "
@@ -204,6 +209,36 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
 def location_tag(storage: Any) -> str:
     """Where a storage lives, as files say it."""
     return "cpu"
+
+
+class LoadEndianness(Enum):
+    """The byte order that a file without a mark of its own is taken to have."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What ``set_default_load_endianness`` set."""
+    return _endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Says the byte order of files that do not; those of today all do."""
+    global _endianness
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _endianness = endianness
+
+
+def get_crc32_options() -> bool:
+    """Whether checksums are written: always."""
+    return True
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Accepted for compatibility: checksums cost next to nothing and are always written."""
 
 
 def get_default_mmap_options() -> int:

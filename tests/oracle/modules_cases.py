@@ -22,8 +22,18 @@ class Ints:
         self.values = np.random.default_rng(len(shape) + high).integers(low, high, shape)
 
 
+class Unit:
+    """Numbers between 0 and 1 as an input that takes a gradient."""
+
+    def __init__(self, *shape):
+        self.values = np.random.default_rng(len(shape)).random(shape) * 0.9 + 0.05
+
+
 class Floats:
-    """Given numbers as an input that takes no gradient."""
+    """Given numbers as an input that takes no gradient, or as an argument."""
+
+    def __repr__(self):
+        return "weights"
 
     def __init__(self, values):
         self.values = np.asarray(values, dtype=np.float64)
@@ -34,7 +44,7 @@ def signs(*shape):
 
 
 def positive(*shape):
-    return Floats(np.random.default_rng(6).random(shape) + 0.1)
+    return Floats(np.random.default_rng(6).random(shape) * 0.9 + 0.05)
 
 
 def case(name, *args, inputs, train=True, **kwargs):
@@ -248,4 +258,17 @@ for _reduction in ("mean", "sum", "none"):
     case("TripletMarginLoss", 0.5, swap=True, **_r, inputs=[(3, 4)] * 3)
     case("TripletMarginWithDistanceLoss", **_r, inputs=[(3, 4)] * 3)
     case("LinearCrossEntropyLoss", 4, 5, bias=True, **_r, inputs=[(3, 4), Ints(5, 3)])
+    case("BCELoss", **_r, inputs=[Unit(3, 4), positive(3, 4)])
+    case("BCELoss", weight=positive(4), **_r, inputs=[Unit(3, 4), positive(3, 4)])
+    case("NLLLoss", weight=positive(4), **_r, inputs=[(3, 4), Ints(4, 3)])
+    case(
+        "CrossEntropyLoss", weight=positive(4), label_smoothing=0.2, **_r,
+        inputs=[(3, 4, 2), Ints(4, 3, 2)],
+    )  # fmt: skip
+    case(
+        "BCEWithLogitsLoss", weight=positive(4), pos_weight=positive(4), **_r,
+        inputs=[(3, 4), positive(3, 4)],
+    )  # fmt: skip
+    case("MultiMarginLoss", weight=positive(4), **_r, inputs=[(3, 4), Ints(4, 3)])
+    case("MultiLabelSoftMarginLoss", weight=positive(4), **_r, inputs=[(3, 4), positive(3, 4)])
 case("AdaptiveLogSoftmaxWithLoss", 8, 10, [3, 6], inputs=[(5, 8), Ints(10, 5)])

@@ -9,14 +9,22 @@ import pytest
 import torch as reference
 
 import rushlight as torch
-from oracle.modules_cases import CASES, Floats, Ints
+from oracle.modules_cases import CASES, Floats, Ints, Unit
+
+
+def construct(case, library):
+    """The module, with tensors of the library where its arguments are tensors."""
+    kwargs = {
+        key: library.tensor(value.values) if isinstance(value, Floats) else value
+        for key, value in case.kwargs.items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(library.nn, case.name)(*case.args, **kwargs)
 
 
 def make(case, library):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = getattr(library.nn, case.name)(*case.args, **case.kwargs)
-    return module.to(library.float64).train(case.train)
+    return construct(case, library).to(library.float64).train(case.train)
 
 
 def moved(state, library):
@@ -32,6 +40,8 @@ def inputs_for(case, library):
             made.append(None)
         elif isinstance(spec, Ints):
             made.append(library.tensor(spec.values))
+        elif isinstance(spec, Unit):
+            made.append(library.tensor(spec.values, requires_grad=True))
         elif isinstance(spec, Floats):
             whole = case.name.startswith(("EmbeddingBag", "MaxUnpool"))
             made.append(library.tensor(spec.values.astype(int) if whole else spec.values))
@@ -103,9 +113,20 @@ def test_every_module_is_compared():
     apart = {
         "Module", "Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList",
         "ParameterDict", "NLLLoss2d", "LinearCrossEntropyOptions", "TransformerEncoder",
-        "TransformerDecoder", "RNNBase", "RNNCellBase", "CTCLoss", "BCELoss",
+        "TransformerDecoder", "RNNBase", "RNNCellBase", "CTCLoss",
         "FractionalMaxPool2d", "FractionalMaxPool3d",
     }  # fmt: skip
     names = {n for n in reference.nn.modules.__all__ if not n.startswith("Lazy")}
     assert names - apart == {case.name for case in CASES}
     assert all(hasattr(torch.nn, name) for name in reference.nn.modules.__all__)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_seed_gives_the_same_initial_weights(case):
+    states = []
+    for library in (torch, reference):
+        with torch.random.torch_streams():
+            library.manual_seed(7)
+            states.append(construct(case, library).state_dict())
+    for key, theirs in states[1].items():
+        np.testing.assert_array_equal(states[0][key].numpy(), theirs.numpy(), err_msg=key)

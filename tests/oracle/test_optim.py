@@ -325,7 +325,58 @@ def test_lbfgs(search, options):
     assert (counts, keys) == theirs[2:]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"maximize": True, "weight_decay": 0.1}, {"eps": (1e-4, 1e-2), "d": 1.5, "lr": 0.3}],
+)
+def test_adafactor(options):
+    arrays = [a for a in starts() if a.size]
+    ours, theirs = (train(library, build("Adafactor", options), arrays) for library in LIBRARIES)
+    assert_close(ours[0], theirs[0])
+    assert_same_state(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.0}]
+)
+def test_muon(options):
+    """The iterations run in bfloat16, whose rounding grows with each step."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(4, 6)), rng.normal(size=(7, 3))]
+    ours, theirs = (
+        train(library, build("Muon", {"lr": 0.01, **options}), arrays, steps=4)
+        for library in LIBRARIES
+    )
+    assert_close(ours[0], theirs[0], 2e-3)
+    assert_same_state(ours[1], theirs[1], 2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"maximize": True, "betas": (0.5, 0.8), "eps": 1e-3}])
+def test_sparse_adam(options):
+    """PyTorch's sparse gradients of an embedding against the same gradients, dense."""
+
+    def run(library):
+        table = np.random.default_rng(1).normal(size=(6, 3))
+        weight = library.nn.Parameter(from_numpy(library, table))
+        optimizer = library.optim.SparseAdam([weight], lr=0.1, **options)
+        for rows in ([0, 2, 2], [5], [2, 3]):
+            optimizer.zero_grad()
+            picked = library.nn.functional.embedding(library.tensor(rows), weight, sparse=True)
+            (picked**2).sum().backward()
+            optimizer.step()
+        state = optimizer.state[weight]
+        return [weight, state["exp_avg"], state["exp_avg_sq"]], state["step"]
+
+    (ours, count), (theirs, wanted) = (run(library) for library in LIBRARIES)
+    assert count == wanted == 3
+    assert_close(ours, theirs)
+
+
 ERRORS = [
+    ("SparseAdam", "p", {"lr": 0.0}),
+    ("SparseAdam", "p", {"eps": 0.0}),
+    ("Muon", "p", {}),
+    ("Adafactor", "p", {"d": 0.5}),
     ("SGD", [], {}),
     ("SGD", "tensor", {}),
     ("SGD", "set", {}),
@@ -386,3 +437,11 @@ def test_printing():
         return repr(library.optim.Adam([{"params": [p], "lr": 0.5}, {"params": [q]}], amsgrad=True))
 
     assert text(rushlight) == text(torch)
+
+
+def test_names():
+    missing = [n for n in torch.optim.__all__ if not hasattr(rushlight.optim, n)]
+    assert missing == []
+    for module in ("lr_scheduler", "swa_utils"):
+        names = getattr(torch.optim, module).__all__
+        assert [n for n in names if not hasattr(getattr(rushlight.optim, module), n)] == []

@@ -208,3 +208,42 @@ def test_fork_rng_and_checkpoint_replay():
         with rushlight.random.fork_rng():
             a = rushlight.rand(3).tolist()
         assert rushlight.rand(3).tolist() == a
+
+
+def attention(L, **options):
+    layer = L.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3, **options)
+    return layer(L.rand(2, 5, 8))
+
+
+def attend(L):
+    q, k, v = L.rand(3, 2, 2, 4, 8)
+    return L.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
+
+
+LAYERS = {
+    "dropout": lambda L: L.nn.Dropout(0.3)(L.ones(4, 5)),
+    "dropout in place": lambda L: L.nn.Dropout(0.3, inplace=True)(L.ones(4, 5)),
+    "dropout of channels": lambda L: L.nn.Dropout2d(0.3)(L.ones(4, 5, 2, 2)),
+    "alpha dropout": lambda L: L.nn.AlphaDropout(0.3)(L.ones(4, 5)),
+    "alpha dropout of channels": lambda L: L.nn.FeatureAlphaDropout(0.3)(L.ones(4, 5, 2)),
+    "encoder": attention,
+    "encoder, batch first": lambda L: attention(L, batch_first=True),
+    "encoder, norm first": lambda L: attention(L, batch_first=True, norm_first=True),
+    "decoder": lambda L: L.nn.TransformerDecoderLayer(8, 2, 16)(L.rand(2, 5, 8), L.rand(3, 5, 8)),
+    "attention": lambda L: L.nn.MultiheadAttention(8, 2, 0.4)(*L.rand(3, 2, 5, 8))[0],
+    "attention function": attend,
+    "rrelu": lambda L: L.nn.functional.rrelu(L.linspace(-1, 1, 20), training=True),
+    "gumbel softmax": lambda L: L.nn.functional.gumbel_softmax(L.zeros(4, 5), tau=0.5),
+    "lstm": lambda L: L.nn.LSTM(3, 4, 3, dropout=0.5, batch_first=True)(L.rand(2, 5, 3))[0],
+    "gru": lambda L: L.nn.GRU(3, 4, 2, dropout=0.5, bidirectional=True)(L.rand(2, 5, 3))[0],
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_draw_the_same(name):
+    with torch_streams():
+        rushlight.manual_seed(21)
+        torch.manual_seed(21)
+        ours, theirs = (to_numpy(LAYERS[name](L)) for L in (rushlight, torch))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+        assert rushlight.get_rng_state().tolist() == torch.get_rng_state().tolist()

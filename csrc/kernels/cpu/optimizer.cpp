@@ -1,6 +1,7 @@
 #include "kernels/cpu/optimizer.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/block.h"
@@ -78,7 +79,7 @@ struct Adam : Averages<C, D> {
       largest = largest > v || largest != largest ? largest : v;
       square = largest;
     }
-    p = p - size * (m / (root(square) / correction + eps));
+    p = p - size * (m / (root(square) * correction + eps));
   }
 };
 
@@ -95,7 +96,7 @@ struct Nadam : Averages<C, D> {
 
   RL_INLINE void update(C& p, C g, C& m, C& v, C&) const {
     g = this->average(p, g, m, v);
-    C denominator = root(v / correction) + eps;
+    C denominator = root(v * correction) + eps;
     p = p - of_gradient * (g / denominator);
     p = p - of_average * (m / denominator);
   }
@@ -357,12 +358,18 @@ StepKernel rmsprop_of(DType d, bool centered, bool momentum) {
   return momentum ? kernel<RmspropOf<D, false, true>>(d) : kernel<RmspropOf<D, false, false>>(d);
 }
 
-// Whether a parameter is listed twice: its steps must then run one after the other.
-bool has_twins(const Step* steps, size_t count) {
-  std::vector<const void*> params(count);
-  for (size_t i = 0; i < count; ++i) params[i] = steps[i].param;
-  std::sort(params.begin(), params.end());
-  return std::adjacent_find(params.begin(), params.end()) != params.end();
+// Whether parameters share memory, as one that is listed twice: their steps must then run one
+// after the other.
+bool have_overlaps(const Step* steps, size_t count) {
+  std::vector<std::pair<const char*, const char*>> ranges(count);
+  for (size_t i = 0; i < count; ++i) {
+    auto* start = static_cast<const char*>(steps[i].param);
+    ranges[i] = {start, start + steps[i].n * itemsize(steps[i].dtype)};
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < count; ++i)
+    if (ranges[i].first < ranges[i - 1].second) return true;
+  return false;
 }
 
 }  // namespace
@@ -370,7 +377,7 @@ bool has_twins(const Step* steps, size_t count) {
 void run_steps(const Step* steps, size_t count) {
   int64_t total = 0;
   for (size_t i = 0; i < count; ++i) total += steps[i].n;
-  if (total <= 2 * kGrain || has_twins(steps, count)) {
+  if (total <= 2 * kGrain || have_overlaps(steps, count)) {
     for (size_t i = 0; i < count; ++i) steps[i].kernel(steps[i], 0, steps[i].n);
     return;
   }

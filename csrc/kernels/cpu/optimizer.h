@@ -36,7 +36,7 @@ enum class Decay : uint8_t { None, Gradient, Parameter };
 // lr, momentum, 1 - dampening [momentum_buffer]. First: the buffer becomes the gradient.
 enum class Momentum : uint8_t { None, First, FirstNesterov, Plain, Nesterov };
 StepKernel sgd_kernel(DType d, Decay decay, Momentum momentum);
-// 1 - beta1, beta2, 1 - beta2, step size, root of the second bias correction, eps
+// 1 - beta1, beta2, 1 - beta2, step size, 1 / root of the second bias correction, eps
 // [exp_avg, exp_avg_sq, max_exp_avg_sq]
 StepKernel adam_kernel(DType d, Decay decay, bool amsgrad);
 // lr, alpha, 1 - alpha, eps, momentum [square_avg, momentum_buffer, grad_avg when centered]
@@ -47,7 +47,7 @@ StepKernel adagrad_kernel(DType d, Decay decay);
 StepKernel adadelta_kernel(DType d, Decay decay);
 // 1 - beta1, beta2, eps, step size [exp_avg, exp_inf]
 StepKernel adamax_kernel(DType d, Decay decay);
-// 1 - beta1, beta2, 1 - beta2, second bias correction, eps, factors of gradient and average
+// 1 - beta1, beta2, 1 - beta2, 1 / second bias correction, eps, factors of gradient and average
 // [exp_avg, exp_avg_sq]
 StepKernel nadam_kernel(DType d, Decay decay);
 // 1 - beta1, beta2, 1 - beta2, eps, step size, rectification [exp_avg, exp_avg_sq]

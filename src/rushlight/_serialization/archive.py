@@ -116,8 +116,8 @@ class Writer:
         size, count = self._position - start, len(self._entries)
         if count >= 0xFFFF or size >= _MAX32 or start >= _MAX32:
             where = self._position
-            fields = (b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, size, start)
-            self._put(_END64.pack(*fields))
+            end = (b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, size, start)
+            self._put(_END64.pack(*end))
             self._put(_LOCATOR.pack(b"PK\6\7", 0, where, 1))
         short = min(count, 0xFFFF)
         fields = (b"PK\5\6", 0, 0, short, short, min(size, _MAX32), min(start, _MAX32), 0)

@@ -319,6 +319,17 @@ CALLS: dict[Any, Callable[..., Any]] = {
     Parameter: _parameter,
 }
 
+_BUILDERS: dict[str, Callable[..., Any]] = {
+    "_codecs.encode": _encode,
+    "torch._utils._rebuild_tensor": _tensor,
+    "torch._utils._rebuild_tensor_v2": _tensor_v2,
+    "torch._utils._rebuild_tensor_v3": _tensor_v3,
+    "torch._utils._rebuild_parameter": _parameter,
+    "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
+    "torch._tensor._rebuild_from_type_v2": _from_type,
+    "torch.serialization._get_layout": _layout,
+}
+
 VALUES: dict[str, Any] = {
     **{f"torch.{name}": dtype for name, dtype in DTYPES.items()},
     **{f"torch.{name}": StorageType(name) for name in STORAGE_DTYPES},
@@ -327,17 +338,5 @@ VALUES: dict[str, Any] = {
     "torch.contiguous_format": contiguous_format,
     "torch.channels_last": channels_last,
     "torch.preserve_format": preserve_format,
-    **{
-        name: Builder(name, build)
-        for name, build in {
-            "_codecs.encode": _encode,
-            "torch._utils._rebuild_tensor": _tensor,
-            "torch._utils._rebuild_tensor_v2": _tensor_v2,
-            "torch._utils._rebuild_tensor_v3": _tensor_v3,
-            "torch._utils._rebuild_parameter": _parameter,
-            "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
-            "torch._tensor._rebuild_from_type_v2": _from_type,
-            "torch.serialization._get_layout": _layout,
-        }.items()
-    },
+    **{name: Builder(name, build) for name, build in _BUILDERS.items()},
 }

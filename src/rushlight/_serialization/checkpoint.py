@@ -6,6 +6,7 @@ import io
 import mmap as _mmap
 import pickletools
 import sys
+from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
@@ -20,7 +21,7 @@ from rushlight._serialization.storages import (
     needs_swap,
     swap_bytes,
 )
-from rushlight._serialization.unpickling import Unpickler, UnpicklingError
+from rushlight._serialization.unpickling import Unpickler
 
 _NEWEST_VERSION = 10
 
@@ -43,15 +44,18 @@ def write_checkpoint(obj: Any, file: Any, root: str, protocol: int, seekable: bo
 class CheckpointReader:
     """Reads a zip checkpoint."""
 
-    def __init__(self, file: Any, map_location: Any, encoding: str, mapped: Any = None) -> None:
+    def __init__(
+        self, file: Any, map_location: Any, encoding: str, mapped: Any = None, order: str = ""
+    ) -> None:
         self._archive = Reader(file)
         self._placer = Placer(map_location)
         self._encoding = encoding
         self._mapped = mapped
         self._storages: dict[str, LoadedStorage] = {}
         self._check_version()
-        order = self._archive.read("byteorder") if self._archive.has("byteorder") else b""
-        self._swap = needs_swap(order.decode("ascii", "replace"))
+        if self._archive.has("byteorder"):
+            order = self._archive.read("byteorder").decode("ascii", "replace")
+        self._swap = needs_swap(order)
 
     def _check_version(self) -> None:
         if not self._archive.has("version"):
@@ -135,7 +139,8 @@ def names_in_pickle(data: bytes) -> set[str]:
     memo: dict[int, Any] = {}
     strings: list[Any] = [None, None]  # the last two values that were pushed as text
     protocol = 0
-    for opcode, argument, _ in pickletools.genops(data):
+    operations: Any = pickletools.genops(data)
+    for opcode, argument, _ in operations:
         if opcode.name == "PROTO":
             protocol = argument
         elif opcode.name == "GLOBAL":

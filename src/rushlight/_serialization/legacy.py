@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
@@ -18,7 +19,7 @@ from rushlight._serialization.storages import (
     needs_swap,
     swap_bytes,
 )
-from rushlight._serialization.unpickling import Unpickler, UnpicklingError
+from rushlight._serialization.unpickling import Unpickler
 
 MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001

@@ -62,13 +62,16 @@ def _text(text: str) -> bytes:
     return pickle.BINUNICODE + len(text).to_bytes(4, "little") + text.encode("ascii")
 
 
-class Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+_PythonPickler: Any = pickle._Pickler
+
+
+class Pickler(_PythonPickler):
     """Pickles an object; ``storages`` then holds the bytes that it refers to, by key.
 
     The pure Python pickler is the one whose way of writing a name can be changed.
     """
 
-    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = dict(_PythonPickler.dispatch)
 
     def __init__(self, file: io.BytesIO, protocol: int, legacy: bool = False) -> None:
         super().__init__(file, protocol)

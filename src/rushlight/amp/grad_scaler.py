@@ -131,7 +131,10 @@ class GradScaler:
             for grad in grads:
                 if grad.dtype == _C.float16 and not allow_fp16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-            for grad in grads:
+            infinite = None if inv_scale is None else _C._unscale_grads(grads, inv_scale)
+            if infinite:
+                found_inf.fill_(1.0)
+            for grad in grads if infinite is None else ():
                 if not grad.isfinite().all():
                     found_inf.fill_(1.0)
                 if inv_scale is not None:

@@ -14,20 +14,40 @@ from rushlight.nn.parameter import (
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
+    from typing import Any
+
+    from rushlight.nn import attention as attention
     from rushlight.nn import init as init
     from rushlight.nn import modules as modules
+    from rushlight.nn import parallel as parallel
     from rushlight.nn import utils as utils
     from rushlight.nn.modules import *
+    from rushlight.nn.parallel import DataParallel as DataParallel
+
+
+def factory_kwargs(kwargs: "dict[str, Any] | None") -> "dict[str, Any]":
+    """The arguments among ``kwargs`` that say how parameters are made; others are refused."""
+    if kwargs is None:
+        return {}
+    unknown = set(kwargs) - {"device", "dtype", "memory_format", "factory_kwargs"}
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    given = dict(kwargs.get("factory_kwargs", {}))
+    for key in ("device", "dtype", "memory_format"):
+        if key in kwargs:
+            if key in given:
+                raise TypeError(f"{key} specified twice, in **kwargs and in factory_kwargs")
+            given[key] = kwargs[key]
+    return given
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in ("init", "modules", "utils", "attention", "parallel", "grad"):
-        try:
-            return import_module(f"rushlight.nn.{name}")
-        except ModuleNotFoundError:
-            raise AttributeError(f"module 'rushlight.nn' has no attribute {name!r}") from None
+    if name in ("attention", "init", "modules", "parallel", "utils"):
+        return import_module(f"rushlight.nn.{name}")
+    if name == "DataParallel":
+        return import_module("rushlight.nn.parallel").DataParallel
     loaded = import_module("rushlight.nn.modules")
     globals().update({each: getattr(loaded, each) for each in loaded.__all__})
     if name == "__all__":

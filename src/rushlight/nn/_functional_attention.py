@@ -124,14 +124,61 @@ def _projected_apart(
     return tuple(results)
 
 
-def _check_attn_mask(mask: Tensor, heads: int, target: int, source: int) -> Tensor:
-    """The mask with three dimensions: batch and heads, or 1, come first."""
-    expected = (target, source) if mask.dim() == 2 else (heads, target, source)
+def _check_attn_mask(mask: Tensor, batch: int, heads: int, target: int, source: int) -> Tensor:
+    """The mask as it is added to scores of (batch, heads, target, source)."""
+    expected = (target, source) if mask.dim() == 2 else (batch * heads, target, source)
     if tuple(mask.shape) != expected:
         raise RuntimeError(
             f"The shape of the {mask.dim()}D attn_mask is {mask.shape}, but should be {expected}."
         )
-    return mask.unsqueeze(0) if mask.dim() == 2 else mask
+    return mask if mask.dim() == 2 else mask.view(batch, heads, target, source)
+
+
+def _check_sizes(
+    key: Tensor, value: Tensor, width: int, expected: int, num_heads: int, apart: bool
+) -> None:
+    if width != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+    if width % num_heads != 0:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    if apart and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
+    if not apart and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
+def _static(name: str, tensor: Tensor, batch: int, num_heads: int, head_dim: int) -> Tensor:
+    """Keys or values that are given by head."""
+    if tensor.size(0) != batch * num_heads or tensor.size(2) != head_dim:
+        raise AssertionError(
+            f"expecting {name} of sizes ({batch * num_heads}, *, {head_dim}), but got "
+            f"{tuple(tensor.shape)}"
+        )
+    return tensor.unflatten(0, (batch, num_heads))
+
+
+def _extra_keys(
+    bias_k: Tensor | None, bias_v: Tensor | None, zero: bool, like: Tensor, static: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """Keys and values that every sequence gets: learned ones, and zeros."""
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError("bias_k and bias_v must be given together")
+    if bias_k is not None and static:
+        raise AssertionError("bias cannot be added to static key or value.")
+    batch, num_heads, _, head_dim = like.shape
+    pairs = []
+    if bias_k is not None and bias_v is not None:
+        pairs.append((bias_k, bias_v))
+    if zero:
+        nothing = like.new_zeros(num_heads * head_dim)
+        pairs.append((nothing, nothing))
+    shape = (1, num_heads, 1, head_dim)
+    return [
+        (k.view(shape).expand(batch, -1, -1, -1), v.view(shape).expand(batch, -1, -1, -1))
+        for k, v in pairs
+    ]
 
 
 def _widened(mask: Tensor | None) -> Tensor | None:
@@ -139,12 +186,24 @@ def _widened(mask: Tensor | None) -> Tensor | None:
     return None if mask is None else _nn["pad"](mask, (0, 1))
 
 
-def _static(name: str, tensor: Tensor, heads: int, head_dim: int) -> Tensor:
-    if tensor.size(0) != heads or tensor.size(2) != head_dim:
+def _with_padding(mask: Tensor | None, padding: Tensor, batch: int, source: int) -> Tensor:
+    if tuple(padding.shape) != (batch, source):
         raise AssertionError(
-            f"expecting {name} of sizes ({heads}, *, {head_dim}), but got {tuple(tensor.shape)}"
+            f"expecting key_padding_mask shape of {(batch, source)}, but got {tuple(padding.shape)}"
         )
-    return tensor
+    padding = padding.view(batch, 1, 1, source)
+    return padding if mask is None else mask + padding
+
+
+def _with_weights(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    """What attention finds, and the weights it gives to keys."""
+    scores = (q * math.sqrt(1.0 / q.size(-1))) @ k.transpose(-2, -1)
+    weights = _nn["softmax"](scores if mask is None else scores + mask, -1)
+    if dropout_p > 0.0:
+        weights = _nn["dropout"](weights, dropout_p)
+    return weights @ v, weights
 
 
 def multi_head_attention_forward(
@@ -173,17 +232,27 @@ def multi_head_attention_forward(
     static_v: Tensor | None = None,
     average_attn_weights: bool = True,
     is_causal: bool = False,
+    _batch_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention with several heads of (length, batch, width); see nn.MultiheadAttention."""
+    """Attention with several heads of (length, batch, width); see nn.MultiheadAttention.
+
+    >>> import rushlight as torch
+    >>> x, eye = torch.ones(3, 1, 2), torch.eye(2)
+    >>> output, weights = torch.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 2, 1, eye.repeat(3, 1), None, None, None, False, 0.0, eye, None
+    ... )
+    >>> output.flatten().tolist(), weights.shape
+    ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], torch.Size([1, 3, 3]))
+    """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    batch_dim = 0 if _batch_first and batched else 1
     if not batched:
         same = key is query, value is key
         query = query.unsqueeze(1)
         key = query if same[0] else key.unsqueeze(1)
         value = key if same[1] else value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    target, batch, width = query.shape
-    head_dim, heads = width // num_heads, batch * num_heads
+    batch, target, width = query.size(batch_dim), query.size(1 - batch_dim), query.size(2)
     _check_sizes(key, value, width, embed_dim_to_check, num_heads, use_separate_proj_weight)
     key_padding_mask = _canonical_mask(
         key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
@@ -193,104 +262,50 @@ def multi_head_attention_forward(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
             "method `generate_square_subsequent_mask` to create this mask."
         )
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None
-    else:
-        is_causal = is_causal and key_padding_mask is None
-        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+    is_causal = is_causal and key_padding_mask is None and not need_weights
+    mask = None
+    if attn_mask is not None and not is_causal:
+        mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+        assert mask is not None
+        mask = _check_attn_mask(mask, batch, num_heads, target, key.size(1 - batch_dim))
 
     if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)
+        apart = (q_proj_weight, k_proj_weight, v_proj_weight)
+        projected = _projected_apart((query, key, value), apart, in_proj_bias)
     elif in_proj_weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     else:
-        q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
-    if attn_mask is not None:
-        attn_mask = _check_attn_mask(attn_mask, heads, target, key.size(0))
-    if (bias_k is None) != (bias_v is None):
-        raise AssertionError("bias_k and bias_v must be given together")
-    if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            raise AssertionError("bias cannot be added to static key or value.")
-        k = _ops["cat"]([k, bias_k.repeat(1, batch, 1)])
-        v = _ops["cat"]([v, bias_v.repeat(1, batch, 1)])
-        attn_mask, key_padding_mask = _widened(attn_mask), _widened(key_padding_mask)
+        projected = _projected(query, key, value, in_proj_weight, in_proj_bias)
+    head_dim = width // num_heads
 
     def by_head(x: Tensor) -> Tensor:
-        return x.reshape(x.size(0), heads, head_dim).transpose(0, 1)
+        return x.unflatten(-1, (num_heads, head_dim)).movedim((batch_dim, 2), (0, 1))
 
-    q = by_head(q)
-    k = by_head(k) if static_k is None else _static("static_k", static_k, heads, head_dim)
-    v = by_head(v) if static_v is None else _static("static_v", static_v, heads, head_dim)
-    if add_zero_attn:
-        zero = _ops["zeros"]((heads, 1, head_dim), dtype=k.dtype)
-        k, v = _ops["cat"]([k, zero], 1), _ops["cat"]([v, zero], 1)
-        attn_mask, key_padding_mask = _widened(attn_mask), _widened(key_padding_mask)
-    source = k.size(1)
+    q, k, v = map(by_head, projected)
+    static = static_k is not None or static_v is not None
+    if static_k is not None:
+        k = _static("static_k", static_k, batch, num_heads, head_dim)
+    if static_v is not None:
+        v = _static("static_v", static_v, batch, num_heads, head_dim)
+    for more_k, more_v in _extra_keys(bias_k, bias_v, add_zero_attn, k, static):
+        k = _ops["cat"]([k, more_k], 2)
+        v = _ops["cat"]([v, more_v], 2)
+        mask, key_padding_mask = _widened(mask), _widened(key_padding_mask)
     if key_padding_mask is not None:
-        attn_mask = _with_padding(attn_mask, key_padding_mask, batch, num_heads, source)
+        mask = _with_padding(mask, key_padding_mask, batch, k.size(2))
 
     dropout_p = dropout_p if training else 0.0
     weights = None
     if need_weights:
-        attended, weights = _attend(q, k, v, attn_mask, dropout_p)
-        weights = weights.view(batch, num_heads, target, source)
+        attended, weights = _with_weights(q, k, v, mask, dropout_p)
         weights = weights.mean(dim=1) if average_attn_weights else weights
     else:
-        if attn_mask is not None and attn_mask.size(0) != 1:
-            attn_mask = attn_mask.view(batch, num_heads, -1, source)
-        shape = (batch, num_heads, -1, head_dim)
-        attended = _nn["scaled_dot_product_attention"](
-            q.unflatten(0, shape[:2]),
-            k.unflatten(0, shape[:2]),
-            v.unflatten(0, shape[:2]),
-            attn_mask,
-            dropout_p,
-            is_causal,
-        ).flatten(0, 1)
-    joined = attended.transpose(0, 1).reshape(target, batch, width)
+        attended = _nn["scaled_dot_product_attention"](q, k, v, mask, dropout_p, is_causal)
+    joined = attended.movedim((0, 1), (batch_dim, 2)).flatten(2)
     output = _nn["linear"](joined, out_proj_weight, out_proj_bias)
+    if batch_dim == 0 and training and _C.default_generator._torch:
+        # PyTorch's layout: dropout that follows draws its numbers in the order of memory.
+        output = output.transpose(0, 1).contiguous().transpose(0, 1)
     if batched:
         return output, weights
     return output.squeeze(1), None if weights is None else weights.squeeze(0)
-
-
-def _check_sizes(
-    key: Tensor, value: Tensor, width: int, expected: int, num_heads: int, apart: bool
-) -> None:
-    if width != expected:
-        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
-    if width % num_heads != 0:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
-    if apart and key.shape[:2] != value.shape[:2]:
-        raise AssertionError(
-            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
-        )
-    if not apart and key.shape != value.shape:
-        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-
-
-def _with_padding(
-    mask: Tensor | None, padding: Tensor, batch: int, num_heads: int, source: int
-) -> Tensor:
-    if tuple(padding.shape) != (batch, source):
-        raise AssertionError(
-            f"expecting key_padding_mask shape of {(batch, source)}, but got {tuple(padding.shape)}"
-        )
-    padding = padding.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
-    padding = padding.reshape(batch * num_heads, 1, source)
-    return padding if mask is None else mask + padding
-
-
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
-) -> tuple[Tensor, Tensor]:
-    """What attention finds, and the weights it gives to keys."""
-    q = q * math.sqrt(1.0 / q.size(-1))
-    keys = k.transpose(-2, -1)
-    scores = _ops["bmm"](q, keys) if mask is None else _ops["baddbmm"](mask, q, keys)
-    weights = _nn["softmax"](scores, -1)
-    if dropout_p > 0.0:
-        weights = _nn["dropout"](weights, dropout_p)
-    return _ops["bmm"](weights, v), weights

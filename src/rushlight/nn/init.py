@@ -58,7 +58,13 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers between ``a`` and ``b``."""
+    """Uniform numbers between ``a`` and ``b``.
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.uniform_(torch.empty(1000), 2.0, 3.0)
+    >>> 2 <= w.min().item() <= w.max().item() <= 3
+    True
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
@@ -66,7 +72,13 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers of a mean and a standard deviation."""
+    """Normal numbers of a mean and a standard deviation.
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.normal_(torch.empty(1000), mean=5.0, std=0.1)
+    >>> round(w.mean().item(), 1)
+    5.0
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -84,7 +96,13 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers of which those outside of [a, b] are drawn again."""
+    """Normal numbers of which those outside of [a, b] are drawn again.
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.trunc_normal_(torch.empty(1000), a=-0.5, b=0.5)
+    >>> w.abs().max().item() <= 0.5
+    True
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         _warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -127,23 +145,44 @@ def _reject_uniform(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One number everywhere."""
+    """One number everywhere.
+
+    >>> import rushlight as torch
+    >>> torch.nn.init.constant_(torch.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones everywhere."""
+    """Ones everywhere.
+
+    >>> import rushlight as torch
+    >>> torch.nn.init.ones_(torch.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros everywhere."""
+    """Zeros everywhere.
+
+    >>> import rushlight as torch
+    >>> torch.nn.init.zeros_(torch.empty(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix."""
+    """The identity matrix.
+
+    >>> import rushlight as torch
+    >>> torch.nn.init.eye_(torch.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
@@ -151,7 +190,13 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Convolution weights that give the input channels back, as many as there are."""
+    """Convolution weights that give the input channels back, as many as there are.
+
+    >>> import rushlight as torch
+    >>> torch.nn.init.dirac_(torch.empty(2, 2, 3))[0]
+    tensor([[0., 1., 0.],
+            [0., 0., 0.]])
+    """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.size(0) % groups != 0:
@@ -186,13 +231,25 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Glorot's uniform numbers: within gain * sqrt(6 / (fan_in + fan_out))."""
+    """Glorot's uniform numbers: within gain * sqrt(6 / (fan_in + fan_out)).
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.xavier_uniform_(torch.empty(3, 3))
+    >>> w.abs().max().item() <= 1.0
+    True
+    """
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Glorot's normal numbers: of deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    """Glorot's normal numbers: of deviation gain * sqrt(2 / (fan_in + fan_out)).
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.xavier_normal_(torch.empty(400, 400))
+    >>> round(w.std().item() * 20, 1)  # sqrt(2 / 800) is 1 / 20
+    1.0
+    """
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -204,7 +261,13 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """He's uniform numbers: within gain * sqrt(3 / fan)."""
+    """He's uniform numbers: within gain * sqrt(3 / fan).
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.kaiming_uniform_(torch.empty(64, 100), a=5**0.5)
+    >>> w.abs().max().item() <= 0.1
+    True
+    """
     if 0 in tensor.shape:
         _warn("Initializing zero-element tensors is a no-op")
         return tensor
@@ -220,7 +283,13 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """He's normal numbers: of deviation gain / sqrt(fan)."""
+    """He's normal numbers: of deviation gain / sqrt(fan).
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.kaiming_normal_(torch.empty(256, 512), nonlinearity="relu")
+    >>> round(w.std().item() * 16, 1)  # sqrt(2 / 512) is 1 / 16
+    1.0
+    """
     if 0 in tensor.shape:
         _warn("Initializing zero-element tensors is a no-op")
         return tensor
@@ -228,41 +297,38 @@ def kaiming_normal_(
     return normal_(tensor, 0, std, generator)
 
 
-def _orthonormal_columns(matrix: Tensor) -> Tensor:
-    """The Q of A = QR with a positive diagonal of R, by Householder reflections in float64."""
-    rows, cols = matrix.shape
-    r = matrix.detach().double().clone()
-    q = _ops["eye"](rows, dtype=r.dtype)
-    for k in range(cols):
-        v = r[k:, k].clone()
-        v[0] += math.copysign(v.norm().item(), v[0].item())
-        square = v.dot(v)
-        if square == 0:
-            continue
-        v = v * (2 / square).sqrt()
-        r[k:, k:] -= v.outer(v @ r[k:, k:])
-        q[:, k:] -= (q[:, k:] @ v).outer(v)
-    signs = r.diagonal()[:cols].sign()
-    return (q[:, :cols] * signs).to(matrix.dtype)
-
-
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A matrix of orthonormal rows or columns; further dimensions are seen as one."""
+    """A matrix of orthonormal rows or columns; further dimensions are seen as one.
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.orthogonal_(torch.empty(3, 5))
+    >>> torch.allclose(w @ w.T, torch.eye(3), atol=1e-5)
+    True
+    """
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
         return tensor
+    from rushlight.nn._householder import orthonormal
+
     rows, cols = tensor.size(0), tensor.numel() // tensor.size(0)
     with no_grad():
         drawn = tensor.new_empty((rows, cols)).normal_(0, 1, generator=generator)
-        q = _orthonormal_columns(drawn.t()).t() if rows < cols else _orthonormal_columns(drawn)
+        wide = drawn.double()
+        q = orthonormal(wide.t()).t() if rows < cols else orthonormal(wide)
         return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers with a share of zeros in each column."""
+    """Normal numbers with a share of zeros in each column.
+
+    >>> import rushlight as torch
+    >>> w = torch.nn.init.sparse_(torch.empty(10, 4), sparsity=0.3)
+    >>> (w == 0).sum(dim=0)
+    tensor([3, 3, 3, 3])
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, cols = tensor.shape

@@ -105,7 +105,7 @@ class _Uninitialized:
             "attributes."
         )
 
-    def share_memory_(self) -> None:
+    def share_memory_(self) -> Any:
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
             "initialize the parameters before calling `module.share_memory()`."
@@ -155,11 +155,18 @@ class UninitializedParameter(_Uninitialized, Parameter):
 class MaterializedBuffer(Tensor):
     """What an UninitializedBuffer becomes; operations on it give plain tensors."""
 
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer whose shape comes with the first input, see the Lazy modules."""
+    """A buffer whose shape comes with the first input, see the Lazy modules.
+
+    >>> import rushlight as torch
+    >>> buffer = torch.nn.UninitializedBuffer()
+    >>> buffer.materialize((2, 3))
+    >>> buffer.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = MaterializedBuffer
 
@@ -171,7 +178,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
         persistent: bool = True,
     ) -> UninitializedBuffer:
         data = _C._namespaces[""]["empty"](0, device=device, dtype=dtype)
-        buffer = Tensor._make_subclass(cls, data, requires_grad)
+        buffer: Any = Tensor._make_subclass(cls, data, requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 SUFFICIENT = 1e-4  # the part of the promised decrease that must be reached
 CURVATURE = 0.9  # the part of the slope that may remain
 SMALLEST = 1e-9  # brackets shorter than this are not divided
 
 
-@dataclass
 class Point:
     """A step size with the loss, the gradient and the slope along the direction there."""
 
-    size: Any
-    loss: float
-    gradient: Tensor
-    slope: Any = None
+    def __init__(self, size: Any, loss: float, gradient: Tensor, slope: Any) -> None:
+        self.size = size
+        self.loss = loss
+        self.gradient = gradient
+        self.slope = slope
 
 
 def cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:

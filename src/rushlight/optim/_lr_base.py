@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
-from typing import Any
+import weakref
 
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer, _to_scalar
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
@@ -176,9 +181,26 @@ def _step_function(optimizer: Optimizer) -> Any:
 
 def _watch_steps(optimizer: Optimizer) -> None:
     """From now on it is known whether the optimizer stepped."""
-    if "_watched_step" not in optimizer.__dict__:
-        optimizer._watched_step = _step_function(optimizer)  # type: ignore[attr-defined]
-        optimizer._opt_called = False
+    if "_watched_step" in optimizer.__dict__:
+        return
+    if not getattr(optimizer.step, "hooked", False):  # its class never called Optimizer.__init__
+        optimizer.step = _noting(optimizer)  # type: ignore[method-assign]
+    optimizer._watched_step = _step_function(optimizer)  # type: ignore[attr-defined]
+    optimizer._opt_called = False
+
+
+def _noting(optimizer: Optimizer) -> Any:
+    """The step of an optimizer that notes when it is called."""
+    function = _step_function(optimizer)
+    holder = weakref.ref(optimizer)
+
+    @functools.wraps(function)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        self: Any = holder()
+        self._opt_called = True
+        return function.__get__(self, type(self))(*args, **kwargs)
+
+    return step
 
 
 def _check_order(optimizer: Optimizer) -> None:

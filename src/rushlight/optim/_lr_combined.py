@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Any, SupportsFloat
 
 from rushlight.optim._lr_base import (
     EPOCH_DEPRECATION_WARNING,
@@ -16,6 +14,11 @@ from rushlight.optim._lr_base import (
     _set_group_value,
 )
 from rushlight.optim.optimizer import Optimizer
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, SupportsFloat
 
 
 class _OfSchedulers(LRScheduler):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from rushlight.optim._lr_base import (
     LRScheduler,
@@ -15,6 +13,11 @@ from rushlight.optim._lr_base import (
     _set_group_value,
 )
 from rushlight.optim.optimizer import Optimizer
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class _WithMomentum(LRScheduler):

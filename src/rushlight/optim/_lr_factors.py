@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
 
 from rushlight.optim._lr_base import LRScheduler, _packed_function
 from rushlight.optim.optimizer import Optimizer
 
-Factor = Callable[[int], float]
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Factor = Callable[[int], float]
 
 
 class _OfFunctions(LRScheduler):

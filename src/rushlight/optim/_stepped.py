@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import rushlight as torch
 from rushlight import _C
 from rushlight._C import Tensor
@@ -16,6 +13,11 @@ from rushlight.optim.optimizer import (
     _step_with_hooks,
     _to_scalar,
 )
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _core_step = _C._optimizer_step
 

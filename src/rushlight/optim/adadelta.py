@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight._C import Tensor
 from rushlight.optim._stepped import SteppedOptimizer, average, check, check_rates, decayed
 from rushlight.optim.optimizer import ParamsT
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Adadelta"]
 

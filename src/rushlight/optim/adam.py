@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import rushlight as torch
 from rushlight._C import Tensor
 from rushlight.optim._stepped import (
@@ -16,6 +14,10 @@ from rushlight.optim._stepped import (
     shrink,
 )
 from rushlight.optim.optimizer import ParamsT, _to_scalar
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Adam"]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import rushlight as torch
 from rushlight._C import Tensor
 from rushlight.optim._line_search import strong_wolfe
 from rushlight.optim._stepped import check_rates
 from rushlight.optim.optimizer import Optimizer, ParamsT, _to_scalar
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["LBFGS"]
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
 
 import rushlight as torch
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias, TypeVar
 
-ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-StateDict: TypeAlias = dict[str, Any]
-Hook: TypeAlias = Callable[..., Any]
-Step = TypeVar("Step", bound=Callable[..., Any])
+    StateDict: TypeAlias = dict[str, Any]
+    Hook: TypeAlias = Callable[..., Any]
+    Step = TypeVar("Step", bound=Callable[..., Any])
+
+ParamsT = Iterable[Tensor] | Iterable[dict[str, "Any"]] | Iterable[tuple[str, Tensor]]
+
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 _global_optimizer_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
 _global_optimizer_post_hooks: OrderedDict[int, Hook] = OrderedDict()
@@ -52,7 +58,17 @@ def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
-    """Calls `hook(optimizer, args, kwargs)` after a step of any optimizer."""
+    """Calls `hook(optimizer, args, kwargs)` after a step of any optimizer.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.zeros(1))
+    >>> handle = torch.optim.optimizer.register_optimizer_step_post_hook(
+    ...     lambda optimizer, args, kwargs: print("stepped")
+    ... )
+    >>> torch.optim.SGD([p]).step()
+    stepped
+    >>> handle.remove()
+    """
     return _add(_global_optimizer_post_hooks, hook)
 
 
@@ -125,6 +141,30 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
     if not is_fused and torch.get_default_dtype() == torch.float64:
         return torch.float64
     return torch.float32
+
+
+def _users_level() -> int:
+    """The stacklevel with which the caller's warning shows the user's line."""
+    level, frame = 1, sys._getframe(1)
+    package = str(torch.__file__).removesuffix("__init__.py")
+    while frame.f_code.co_filename.startswith(package) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _view_as_real(params: list[Tensor], *others: list[Tensor]) -> None:
+    """Replaces complex parameters in a list, and what belongs to them, by views of their parts."""
+    for i, p in enumerate(params):
+        if p.is_complex():
+            for tensors in (params, *others):
+                tensors[i] = torch.view_as_real(tensors[i])
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Which of torch's loops an optimizer written for them should take: the plain one."""
+    return False, False
 
 
 def _typename(value: Any) -> str:
@@ -226,6 +266,11 @@ class Optimizer:
 
         step.hooked = True  # type: ignore[attr-defined]
         return step  # type: ignore[return-value]
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Optimizers written for torch call it before a step; there is nothing to check."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -424,7 +469,7 @@ class Optimizer:
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
                 "information",
-                stacklevel=4,
+                stacklevel=_users_level(),
             )
         for group in self.param_groups:
             if ("param_names" in new) != ("param_names" in group):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any
 
 import rushlight as torch
 from rushlight._C import Tensor
 from rushlight.nn.modules.module import Module
 from rushlight.optim._lr_base import LRScheduler, _format_param
 from rushlight.optim.optimizer import Optimizer
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 __all__ = [
     "SWALR",
@@ -55,7 +58,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """The mean of all models so far, of a list of tensors, in place."""
+    """The mean of all models so far, of a list of tensors, in place.
+
+    >>> import rushlight as torch
+    >>> mean = [torch.zeros(1)]
+    >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(mean, [torch.ones(1)], 1)
+    >>> mean[0].item()
+    0.5
+    """
 
     @torch.no_grad()
     def swa_update(means: list[Tensor], values: list[Tensor], num_averaged: Tensor | int) -> None:
@@ -70,7 +80,12 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
-    """An exponential moving average of one tensor."""
+    """An exponential moving average of one tensor.
+
+    >>> import rushlight as torch
+    >>> torch.optim.swa_utils.get_ema_avg_fn(0.75)(torch.zeros(1), torch.ones(1), 1).item()
+    0.25
+    """
     _check_decay(decay)
 
     @torch.no_grad()
@@ -81,7 +96,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
 
 def get_swa_avg_fn() -> Callable[..., Tensor]:
-    """The mean of all models so far, of one tensor."""
+    """The mean of all models so far, of one tensor.
+
+    >>> import rushlight as torch
+    >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.zeros(1), torch.ones(1), 1).item()
+    0.5
+    """
 
     @torch.no_grad()
     def swa_update(mean: Tensor, value: Tensor, num_averaged: Tensor | int) -> Tensor:
@@ -154,7 +174,14 @@ class AveragedModel(Module):
 
 @torch.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Computes the statistics of a model's batch norms anew in one pass over the data."""
+    """Computes the statistics of a model's batch norms anew in one pass over the data.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.BatchNorm1d(1)
+    >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]])], norm)
+    >>> norm.running_mean.item()
+    2.0
+    """
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
         return

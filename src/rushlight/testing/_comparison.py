@@ -152,7 +152,11 @@ def _compare_values(actual: Any, expected: Any, options: _Options, where: str) -
         raise AssertionError(
             f"The values for attribute 'shape' do not match: {a.shape} != {b.shape}.{_at(where)}"
         )
-    if options.check_dtype and not numbers and a.dtype is not b.dtype:
+    if options.check_dtype and numbers and type(actual) is not type(expected):
+        raise AssertionError(
+            f"The (d)types do not match: {type(actual)} != {type(expected)}.{_at(where)}"
+        )
+    if options.check_dtype and a.dtype is not b.dtype:
         raise AssertionError(
             f"The values for attribute 'dtype' do not match: {a.dtype} != {b.dtype}.{_at(where)}"
         )
@@ -199,8 +203,8 @@ def _difference(
     kind = "Scalars" if numbers else "Tensor-likes"
     exact = rtol == 0 and atol == 0
     title = f"{kind} are not {'equal' if exact else 'close'}!\n\n"
-    wide = rushlight.complex128 if a.is_complex() else rushlight.float64
-    a, b = a.to(wide), b.to(wide)
+    if a.dtype is rushlight.bool:
+        a, b = a.to(rushlight.int64), b.to(rushlight.int64)
     gap = (a - b).abs()
     ratio = gap / b.abs()
     gap, ratio = (_without(x, close) for x in (gap, ratio))

@@ -37,21 +37,24 @@ def make_tensor(
             f"but got dtype={dtype}"
         )
     low, high = _bounds(dtype, low, high)
-    result = rushlight.empty(size, dtype=dtype, device=device)
+    spread = noncontiguous and size != () and 0 not in size
+    drawn = (*size[:-1], 2 * size[-1]) if spread else size
+    result = rushlight.empty(drawn, dtype=dtype, device=device)
     if dtype.is_floating_point or dtype.is_complex:
         result.uniform_(low, high)
     else:
         result.random_(int(low), int(high))
-    if noncontiguous and result.numel() > 1:
-        result = result.repeat_interleave(2, dim=-1)[..., ::2]
+    if spread:
+        result = result[..., 1::2]
     if exclude_zero:
         result[result == 0] = _least(dtype)
     return result.requires_grad_() if requires_grad else result
 
 
 def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
+    limits: tuple[float, float] = (0, 2)
     if dtype is rushlight.bool:
-        defaults, limits = (0, 2), (0, 2)
+        defaults = (0, 2)
     elif dtype.is_floating_point or dtype.is_complex:
         most = rushlight.finfo(dtype).max
         defaults, limits = (-9, 9), (-most, most)

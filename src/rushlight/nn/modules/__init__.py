@@ -25,4 +25,4 @@ from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.upsampling import *
 
-__all__ = sorted(name for name in globals() if name[0].isupper())  # noqa: PLE0605
+globals()["__all__"] = sorted(name for name in globals() if name[0].isupper())

@@ -167,9 +167,10 @@ class BackwardHookFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> Any:
-        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
-        ctx.set_materialize_grads(False)
-        return tuple(_C._lazy_clone(t) for t in tensors)
+        copies = tuple(_C._lazy_clone(t) for t in tensors)
+        plain = (c for c, t in zip(copies, tensors, strict=True) if not t.requires_grad)
+        ctx.mark_non_differentiable(*plain)
+        return copies
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:

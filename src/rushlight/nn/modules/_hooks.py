@@ -110,6 +110,15 @@ def register_module_forward_hook(
     )
 
 
+def _has_unusual_global_hooks() -> bool:
+    return bool(
+        _global_backward_hooks
+        or _global_backward_pre_hooks
+        or _global_forward_hooks_always_called
+        or _global_forward_hooks_with_kwargs
+    )
+
+
 def _choose_global(full: bool) -> None:
     if _global_backward_is_full and _global_backward_is_full[0] is not full:
         raise RuntimeError(
@@ -260,9 +269,29 @@ class HookMethods(_C.ModuleBase):
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """``forward`` with the hooks around it."""
-        from rushlight.nn.modules._hooked_call import HookedCall
+        if (
+            self._backward_hooks
+            or self._backward_pre_hooks
+            or self._forward_hooks_always_called
+            or self._forward_pre_hooks_with_kwargs
+            or _has_unusual_global_hooks()
+        ):
+            from rushlight.nn.modules._hooked_call import HookedCall
 
-        return HookedCall(self, args, kwargs).run()  # type: ignore[arg-type]
+            return HookedCall(self, args, kwargs).run()  # type: ignore[arg-type]
+        for hook in (*_global_forward_pre_hooks.values(), *self._forward_pre_hooks.values()):
+            changed = hook(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        result = self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+        for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
+            if key in self._forward_hooks_with_kwargs:
+                changed = hook(self, args, kwargs, result)
+            else:
+                changed = hook(self, args, result)
+            if changed is not None:
+                result = changed
+        return result
 
 
 def is_tensor_tuple(value: Any) -> bool:

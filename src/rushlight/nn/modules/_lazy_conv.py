@@ -39,7 +39,7 @@ class _LazyConv(LazyModuleMixin):
         options = {**dict(zip(names, args, strict=False)), **kwargs}
         bias = options.pop("bias", True)
         super().__init__(0, 0, kernel_size, bias=False, **options)
-        made = {key: options.get(key) for key in ("device", "dtype")}
+        made: dict[str, Any] = {key: options.get(key) for key in ("device", "dtype")}
         self.weight = UninitializedParameter(**made)
         self.out_channels = out_channels
         if bias:
@@ -47,7 +47,7 @@ class _LazyConv(LazyModuleMixin):
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if not self.has_uninitialized_params():
@@ -73,7 +73,13 @@ class _LazyConv(LazyModuleMixin):
 
 
 class LazyConv1d(_LazyConv, Conv1d):  # type: ignore[misc]
-    """A Conv1d whose ``in_channels`` come from the first input."""
+    """A Conv1d whose ``in_channels`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyConv1d(4, 3)
+    >>> layer(torch.zeros(1, 2, 5)).shape, layer.in_channels
+    (torch.Size([1, 4, 3]), 2)
+    """
 
     cls_to_become = Conv1d
 
@@ -91,24 +97,48 @@ class LazyConv2d(_LazyConv, Conv2d):  # type: ignore[misc]
 
 
 class LazyConv3d(_LazyConv, Conv3d):  # type: ignore[misc]
-    """A Conv3d whose ``in_channels`` come from the first input."""
+    """A Conv3d whose ``in_channels`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyConv3d(4, 3)
+    >>> layer(torch.zeros(1, 2, 5, 5, 5)).shape, layer.in_channels
+    (torch.Size([1, 4, 3, 3, 3]), 2)
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):  # type: ignore[misc]
-    """A ConvTranspose1d whose ``in_channels`` come from the first input."""
+    """A ConvTranspose1d whose ``in_channels`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyConvTranspose1d(4, 3)
+    >>> layer(torch.zeros(1, 2, 5)).shape, layer.in_channels
+    (torch.Size([1, 4, 7]), 2)
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):  # type: ignore[misc]
-    """A ConvTranspose2d whose ``in_channels`` come from the first input."""
+    """A ConvTranspose2d whose ``in_channels`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyConvTranspose2d(4, 3)
+    >>> layer(torch.zeros(1, 2, 5, 5)).shape, layer.in_channels
+    (torch.Size([1, 4, 7, 7]), 2)
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):  # type: ignore[misc]
-    """A ConvTranspose3d whose ``in_channels`` come from the first input."""
+    """A ConvTranspose3d whose ``in_channels`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyConvTranspose3d(4, 3)
+    >>> layer(torch.zeros(1, 2, 5, 5, 5)).shape, layer.in_channels
+    (torch.Size([1, 4, 7, 7, 7]), 2)
+    """
 
     cls_to_become = ConvTranspose3d

@@ -29,7 +29,12 @@ class _MarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The input where the target is 1, and ``max(0, margin - input)`` where it is -1."""
+    """The input where the target is 1, and ``max(0, margin - input)`` where it is -1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]))
+    tensor(0.6250)
+    """
 
     default_margin = 1.0
 
@@ -38,7 +43,13 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """One minus the cosine for pairs that belong together, else the cosine above the margin."""
+    """One minus the cosine for pairs that belong together, else the cosine above the margin.
+
+    >>> import rushlight as torch
+    >>> a, b = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    >>> torch.nn.CosineEmbeddingLoss()(a, b, torch.tensor([1, -1]))
+    tensor(0.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(
@@ -47,7 +58,13 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """``max(0, -target * (input1 - input2) + margin)``."""
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    >>> import rushlight as torch
+    >>> higher, lower = torch.tensor([2.0]), torch.tensor([1.5])
+    >>> torch.nn.MarginRankingLoss(margin=1.0)(higher, lower, torch.ones(1))
+    tensor(0.5000)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(
@@ -56,21 +73,36 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))`` for targets 1 and -1."""
+    """``log(1 + exp(-target * input))`` for targets 1 and -1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SoftMarginLoss()(torch.zeros(2), torch.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """A margin between every label of the target, up to the first -1, and every other class."""
+    """A margin between every label of the target, up to the first -1, and every other class.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiLabelMarginLoss()(torch.tensor([[0.0, 0.5, 1.0]]), torch.tensor([[2, -1, 0]]))
+    tensor(0.1667)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of the cross entropy of each label."""
+    """The mean over classes of the cross entropy of each label.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiLabelSoftMarginLoss()(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, 1.0]]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(
@@ -79,7 +111,12 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """A margin between the target class and every other."""
+    """A margin between the target class and every other.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -120,7 +157,13 @@ def _check_margin(loss: _Loss, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """The anchor should be nearer to the positive than to the negative, by a margin."""
+    """The anchor should be nearer to the positive than to the negative, by a margin.
+
+    >>> import rushlight as torch
+    >>> anchor, near, far = torch.zeros(1, 2), torch.ones(1, 2), 2 * torch.ones(1, 2)
+    >>> torch.nn.TripletMarginLoss(p=1)(anchor, near, far)
+    tensor(0.)
+    """
 
     def __init__(
         self,
@@ -153,7 +196,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The triplet loss with a distance of one's own."""
+    """The triplet loss with a distance of one's own.
+
+    >>> import rushlight as torch
+    >>> distance = torch.nn.PairwiseDistance(p=1)
+    >>> loss = torch.nn.TripletMarginWithDistanceLoss(distance_function=distance)
+    >>> loss(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+    tensor(1.0000)
+    """
 
     def __init__(
         self,

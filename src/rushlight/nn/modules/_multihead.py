@@ -83,7 +83,7 @@ class MultiheadAttention(Module):
             self.bias_k = Parameter(empty((1, 1, width), **options))
             self.bias_v = Parameter(empty((1, 1, width), **options))
         else:
-            self.bias_k = self.bias_v = None
+            self.bias_k = self.bias_v = None  # type: ignore[assignment]
 
     def _reset_parameters(self) -> None:
         if self._qkv_same_embed_dim:
@@ -110,13 +110,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        swap = self.batch_first and query.dim() == 3
-        if swap:
-            same = key is query, value is key
-            query = query.transpose(1, 0)
-            key = query if same[0] else key.transpose(1, 0)
-            value = key if same[1] else value.transpose(1, 0)
-        output, weights = F.multi_head_attention_forward(
+        return F.multi_head_attention_forward(
             query,
             key,
             value,
@@ -140,5 +134,5 @@ class MultiheadAttention(Module):
             v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
+            _batch_first=self.batch_first,
         )
-        return (output.transpose(1, 0) if swap else output), weights

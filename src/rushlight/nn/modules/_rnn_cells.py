@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class RNNCellBase(Module):
-    """The weights of one step."""
+    """The weights of one step.
+
+    >>> import rushlight as torch
+    >>> isinstance(torch.nn.GRUCell(4, 8), torch.nn.RNNCellBase)
+    True
+    """
 
     op: str
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.nn.modules._hooks import HookMethods, WrappedHook, add
+from rushlight.nn.parameter import Parameter, is_lazy
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -167,13 +169,10 @@ class StateMethods(HookMethods):
 
     def _load_tensor(self, name: str, key: str, given: Any, assign: bool) -> str | None:
         """Puts one tensor into the module; the text says what is wrong."""
-        from rushlight.nn.parameter import Parameter, is_lazy
-        from rushlight.overrides import is_tensor_like
-
         param = self._parameters.get(name)
         if param is None:
             param = self._buffers[name]
-        if not is_tensor_like(given):
+        if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
             return (
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
                 f"object from checkpoint but received {type(given)}"
@@ -187,16 +186,15 @@ class StateMethods(HookMethods):
                 f"checkpoint, the shape in current model is {param.shape}."
             )
         try:
-            with no_grad():
-                if not assign:
-                    param.copy_(given)
-                    return None
-                if isinstance(param, Parameter):
-                    if not isinstance(given, Parameter):
-                        given = Parameter(given, requires_grad=param.requires_grad)
-                    else:
-                        given.requires_grad_(param.requires_grad)
-                setattr(self, name, given)
+            if not assign:
+                param.copy_(given)
+                return None
+            if isinstance(param, Parameter):
+                if not isinstance(given, Parameter):
+                    given = Parameter(given, requires_grad=param.requires_grad)
+                else:
+                    given.requires_grad_(param.requires_grad)
+            setattr(self, name, given)
         except Exception as error:
             action = "assigning" if assign else "copying"
             return (
@@ -229,7 +227,8 @@ class StateMethods(HookMethods):
         for name in local:
             key = prefix + name
             if key in state_dict:
-                problem = self._load_tensor(name, key, state_dict[key], assign)
+                with no_grad():
+                    problem = self._load_tensor(name, key, state_dict[key], assign)
                 if problem is not None:
                     error_msgs.append(problem)
             elif strict:
@@ -288,12 +287,14 @@ class StateMethods(HookMethods):
             module._load_from_state_dict(
                 local_state, prefix, local_metadata, True, missing, unexpected, errors
             )
+            below: dict[str, dict[str, Any]] = {}
+            for key, value in local_state.items():
+                if key.startswith(prefix):
+                    first = key[len(prefix) :].split(".", 1)[0]
+                    below.setdefault(first, {})[key] = value
             for name, child in module._modules.items():
                 if child is not None:
-                    below = f"{prefix}{name}."
-                    load(
-                        child, {k: v for k, v in local_state.items() if k.startswith(below)}, below
-                    )
+                    load(child, below.get(name, {}), f"{prefix}{name}.")
             for hook in module._hooks_if_any("_load_state_dict_post_hooks"):
                 if hook(module, _IncompatibleKeys(missing, unexpected)) is not None:
                     raise AssertionError(

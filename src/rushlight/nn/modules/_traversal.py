@@ -90,8 +90,11 @@ class TraversalMethods(_C.ModuleBase):
         >>> [tuple(p.shape) for p in torch.nn.Linear(2, 3).parameters()]
         [(3, 2), (3,)]
         """
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
+        if type(self).named_parameters is TraversalMethods.named_parameters:
+            found = _C._module_members(self, "_parameters", recurse, _named_modules)
+            if found is not None:
+                return iter(found)
+        return (param for _, param in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -103,8 +106,11 @@ class TraversalMethods(_C.ModuleBase):
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of the module and all below it."""
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
+        if type(self).named_buffers is TraversalMethods.named_buffers:
+            found = _C._module_members(self, "_buffers", recurse, _named_modules)
+            if found is not None:
+                return iter(found)
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The submodule at a path such as ``"encoder.layers.0"``."""
@@ -153,3 +159,6 @@ class TraversalMethods(_C.ModuleBase):
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
         return value
+
+
+_named_modules = TraversalMethods.named_modules  # classes that define another are walked in Python

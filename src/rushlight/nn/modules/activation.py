@@ -56,28 +56,48 @@ class ReLU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SiLU()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.2384,  0.0000,  2.8577])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(_InplaceActivation):
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Mish()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.2525,  0.0000,  2.9865])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class SELU(_InplaceActivation):
-    """The scaled exponential unit that keeps mean and variance."""
+    """The scaled exponential unit that keeps mean and variance.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SELU()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.5202,  0.0000,  3.1521])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class Hardsigmoid(_InplaceActivation):
-    """``relu6(x + 3) / 6``."""
+    """``relu6(x + 3) / 6``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardsigmoid()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([0.1667, 0.5000, 1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -87,7 +107,12 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """``x * relu6(x + 3) / 6``."""
+    """``x * relu6(x + 3) / 6``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardswish()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.3333,  0.0000,  3.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -97,7 +122,12 @@ class Hardswish(_InplaceActivation):
 
 
 class Threshold(_Activation):
-    """``x`` where it exceeds ``threshold``, else ``value``."""
+    """``x`` where it exceeds ``threshold``, else ``value``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Threshold(1.0, 20.0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([20., 20.,  3.])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -113,7 +143,12 @@ class Threshold(_Activation):
 
 
 class RReLU(_Activation):
-    """A leaky ReLU whose slope is drawn from [lower, upper] while training."""
+    """A leaky ReLU whose slope is drawn from [lower, upper] while training.
+
+    >>> import rushlight as torch
+    >>> torch.nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.2000,  2.0000])
+    """
 
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
@@ -131,7 +166,12 @@ class RReLU(_Activation):
 
 
 class Hardtanh(_Activation):
-    """``x`` held between ``min_val`` and ``max_val``."""
+    """``x`` held between ``min_val`` and ``max_val``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardtanh(-1.0, 1.0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.])
+    """
 
     def __init__(
         self,
@@ -170,7 +210,12 @@ class Hardtanh(_Activation):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(x, 0), 6)``."""
+    """``min(max(x, 0), 6)``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReLU6()(torch.tensor([-2.0, 3.0, 8.0]))
+    tensor([0., 3., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -180,7 +225,12 @@ class ReLU6(Hardtanh):
 
 
 class ELU(_Activation):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ELU()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.8647,  0.0000,  3.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -195,14 +245,24 @@ class ELU(_Activation):
 
 
 class CELU(ELU):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CELU()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.8647,  0.0000,  3.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(_Activation):
-    """``x`` where positive, else ``negative_slope * x``."""
+    """``x`` where positive, else ``negative_slope * x``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.2000,  0.0000,  3.0000])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -217,42 +277,72 @@ class LeakyReLU(_Activation):
 
 
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Sigmoid()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([0.1192, 0.5000, 0.9526])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Tanh()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.9640,  0.0000,  0.9951])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class LogSigmoid(Module):
-    """``log(sigmoid(x))``."""
+    """``log(sigmoid(x))``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LogSigmoid()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-2.1269, -0.6931, -0.0486])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softsign()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-0.6667,  0.0000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """``x - tanh(x)``."""
+    """``x - tanh(x)``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Tanhshrink()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.0360,  0.0000,  2.0049])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class GLU(Module):
-    """The first half of a dimension times the sigmoid of the second."""
+    """The first half of a dimension times the sigmoid of the second.
+
+    >>> import rushlight as torch
+    >>> torch.nn.GLU()(torch.tensor([3.0, 4.0, 0.0, 100.0]))
+    tensor([1.5000, 4.0000])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -266,7 +356,12 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """``x`` times the share of a normal distribution below it; ``approximate`` may be "tanh"."""
+    """``x`` times the share of a normal distribution below it; ``approximate`` may be "tanh".
+
+    >>> import rushlight as torch
+    >>> torch.nn.GELU()(torch.tensor([-2.0, 0.0, 1.0]))
+    tensor([-0.0455,  0.0000,  0.8413])
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -280,7 +375,12 @@ class GELU(Module):
 
 
 class Hardshrink(Module):
-    """``x`` where its magnitude exceeds ``lambd``, else 0."""
+    """``x`` where its magnitude exceeds ``lambd``, else 0.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardshrink(1.0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-2.,  0.,  3.])
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -294,14 +394,24 @@ class Hardshrink(Module):
 
 
 class Softshrink(Hardshrink):
-    """``x`` moved towards 0 by ``lambd``, and 0 where it is nearer."""
+    """``x`` moved towards 0 by ``lambd``, and 0 where it is nearer.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softshrink(1.0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` exceeds ``threshold``."""
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` exceeds ``threshold``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softplus()(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([0.1269, 0.6931, 3.0486])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -368,21 +478,36 @@ class Softmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """The softmax of ``-x`` along ``dim``."""
+    """The softmax of ``-x`` along ``dim``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softmin(dim=0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([0.8756, 0.1185, 0.0059])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, 5)
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of the softmax along ``dim``."""
+    """The logarithm of the softmax along ``dim``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LogSoftmax(dim=0)(torch.tensor([-2.0, 0.0, 3.0]))
+    tensor([-5.0550, -3.0550, -0.0550])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, 5)
 
 
 class Softmax2d(Module):
-    """The softmax over the channels of each pixel."""
+    """The softmax over the channels of each pixel.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softmax2d()(torch.zeros(1, 4, 1, 1)).flatten()
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

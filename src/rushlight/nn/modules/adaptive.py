@@ -39,7 +39,16 @@ class _ASMoutput(tuple):  # a named tuple without the cost of making one at impo
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Frequent classes in a full-size head, rare ones in clusters of lower dimension."""
+    """Frequent classes in a full-size head, rare ones in clusters of lower dimension.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 100, cutoffs=[10, 40])
+    >>> output, loss = layer(torch.zeros(3, 16), torch.tensor([2, 20, 90]))
+    >>> output.shape, loss.ndim
+    (torch.Size([3]), 0)
+    >>> layer.log_prob(torch.zeros(3, 16)).shape
+    torch.Size([3, 100])
+    """
 
     def __init__(
         self,

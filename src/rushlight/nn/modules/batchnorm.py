@@ -147,9 +147,9 @@ class _LazyNormBase(LazyModuleMixin):
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         if not self.has_uninitialized_params():
             return
         self.num_features = input.shape[1]
@@ -172,37 +172,71 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (batch, channels, height, width)."""
+    """Batch normalisation of (batch, channels, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.BatchNorm2d(3)(torch.zeros(4, 3, 5, 5)).shape
+    torch.Size([4, 3, 5, 5])
+    """
 
     dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (batch, channels, depth, height, width)."""
+    """Batch normalisation of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.BatchNorm3d(3)(torch.zeros(4, 3, 2, 5, 5)).shape
+    torch.Size([4, 3, 2, 5, 5])
+    """
 
     dims = (5,)
 
 
-class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):  # type: ignore[misc]
-    """A BatchNorm1d whose ``num_features`` come from the first input."""
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+    """A BatchNorm1d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyBatchNorm1d()
+    >>> norm(torch.zeros(4, 3)).shape, norm.num_features
+    (torch.Size([4, 3]), 3)
+    """
 
     cls_to_become = BatchNorm1d
 
 
-class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):  # type: ignore[misc]
-    """A BatchNorm2d whose ``num_features`` come from the first input."""
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+    """A BatchNorm2d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyBatchNorm2d()
+    >>> norm(torch.zeros(4, 3, 5, 5)).shape, norm.num_features
+    (torch.Size([4, 3, 5, 5]), 3)
+    """
 
     cls_to_become = BatchNorm2d
 
 
-class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):  # type: ignore[misc]
-    """A BatchNorm3d whose ``num_features`` come from the first input."""
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+    """A BatchNorm3d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyBatchNorm3d()
+    >>> norm(torch.zeros(4, 3, 2, 5, 5)).shape, norm.num_features
+    (torch.Size([4, 3, 2, 5, 5]), 3)
+    """
 
     cls_to_become = BatchNorm3d
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation of any number of dimensions; in one process there is one batch."""
+    """Batch normalisation of any number of dimensions; in one process there is one batch.
+
+    >>> import rushlight as torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    >>> type(torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]).__name__
+    'SyncBatchNorm'
+    """
 
     def __init__(
         self,

@@ -13,7 +13,12 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """Deals the channels of each group out to all groups."""
+    """Deals the channels of each group out to all groups.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -28,6 +28,7 @@ class _ConvNd(Module):
     dims: int
     op: str  # the function's name in nn.functional
     padding: Any
+    bias: Any
 
     def __init__(
         self,
@@ -197,7 +198,12 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """A kernel that moves over depth, height and width."""
+    """A kernel that moves over depth, height and width.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Conv3d(2, 3, kernel_size=3)(torch.zeros(1, 2, 4, 6, 6)).shape
+    torch.Size([1, 3, 2, 4, 4])
+    """
 
     dims = 3
     op = "conv3d"
@@ -283,7 +289,12 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transposed convolution of (batch, channels, length)."""
+    """The transposed convolution of (batch, channels, length).
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConvTranspose1d(2, 3, kernel_size=4, stride=2)(torch.zeros(1, 2, 5)).shape
+    torch.Size([1, 3, 12])
+    """
 
     dims = 1
     op = "conv_transpose1d"
@@ -302,7 +313,12 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transposed convolution of (batch, channels, depth, height, width)."""
+    """The transposed convolution of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConvTranspose3d(2, 3, kernel_size=2, stride=2)(torch.zeros(1, 2, 3, 3, 3)).shape
+    torch.Size([1, 3, 6, 6, 6])
+    """
 
     dims = 3
     op = "conv_transpose3d"

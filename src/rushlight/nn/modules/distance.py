@@ -13,7 +13,12 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference of vectors, pair by pair."""
+    """The p-norm of the difference of vectors, pair by pair.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PairwiseDistance(p=1)(torch.zeros(2, 3), torch.ones(2, 3))
+    tensor([3.0000, 3.0000])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -26,7 +31,12 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along ``dim``."""
+    """The cosine of the angle between vectors along ``dim``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CosineSimilarity(dim=0)(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]))
+    tensor(0.7071)
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

@@ -39,35 +39,63 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Sets whole channels of (batch, channels, length) to zero."""
+    """Sets whole channels of (batch, channels, length) to zero.
+
+    >>> import rushlight as torch
+    >>> y = torch.nn.Dropout1d(0.5)(torch.ones(8, 16, 4))
+    >>> sorted({float(v) for v in y.sum(dim=2).flatten()})
+    [0.0, 8.0]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
-    """Sets whole channels of (batch, channels, height, width) to zero."""
+    """Sets whole channels of (batch, channels, height, width) to zero.
+
+    >>> import rushlight as torch
+    >>> y = torch.nn.Dropout2d(0.5)(torch.ones(8, 16, 2, 2))
+    >>> sorted({float(v) for v in y.sum(dim=(2, 3)).flatten()})
+    [0.0, 8.0]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
-    """Sets whole channels of (batch, channels, depth, height, width) to zero."""
+    """Sets whole channels of (batch, channels, depth, height, width) to zero.
+
+    >>> import rushlight as torch
+    >>> y = torch.nn.Dropout3d(0.5)(torch.ones(8, 16, 1, 2, 2))
+    >>> sorted({float(v) for v in y.sum(dim=(2, 3, 4)).flatten()})
+    [0.0, 8.0]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance, for SELU networks."""
+    """Dropout that keeps mean and variance, for SELU networks.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AlphaDropout(0.2)(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FeatureAlphaDropout(0.2).eval()(torch.ones(1, 2))
+    tensor([[1., 1.]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

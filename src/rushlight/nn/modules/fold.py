@@ -42,7 +42,15 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Adds columns up to an image, each at the place of its window."""
+    """Adds columns up to an image, each at the place of its window.
+
+    >>> import rushlight as torch
+    >>> columns = torch.ones(1, 4, 4)  # four windows of 2 x 2
+    >>> torch.nn.Fold((3, 3), kernel_size=2)(columns)[0, 0]
+    tensor([[1., 2., 1.],
+            [2., 4., 2.],
+            [1., 2., 1.]])
+    """
 
     def __init__(
         self,

@@ -87,7 +87,12 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of (batch, channels, length)."""
+    """Instance normalisation of (batch, channels, length).
+
+    >>> import rushlight as torch
+    >>> torch.nn.InstanceNorm1d(1)(torch.tensor([[[1.0, 3.0]]])).round()
+    tensor([[[-1.,  1.]]])
+    """
 
     dims = (2, 3)
 
@@ -104,24 +109,47 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of (batch, channels, depth, height, width)."""
+    """Instance normalisation of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.InstanceNorm3d(3)(torch.zeros(1, 3, 2, 4, 4)).shape
+    torch.Size([1, 3, 2, 4, 4])
+    """
 
     dims = (4, 5)
 
 
-class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):  # type: ignore[misc]
-    """An InstanceNorm1d whose ``num_features`` come from the first input."""
+class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
+    """An InstanceNorm1d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyInstanceNorm1d()
+    >>> norm(torch.zeros(4, 3, 5)).shape, norm.num_features
+    (torch.Size([4, 3, 5]), 3)
+    """
 
     cls_to_become = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):  # type: ignore[misc]
-    """An InstanceNorm2d whose ``num_features`` come from the first input."""
+class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
+    """An InstanceNorm2d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyInstanceNorm2d()
+    >>> norm(torch.zeros(4, 3, 5, 5)).shape, norm.num_features
+    (torch.Size([4, 3, 5, 5]), 3)
+    """
 
     cls_to_become = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):  # type: ignore[misc]
-    """An InstanceNorm3d whose ``num_features`` come from the first input."""
+class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
+    """An InstanceNorm3d whose ``num_features`` come from the first input.
+
+    >>> import rushlight as torch
+    >>> norm = torch.nn.LazyInstanceNorm3d()
+    >>> norm(torch.zeros(4, 3, 2, 5, 5)).shape, norm.num_features
+    (torch.Size([4, 3, 2, 5, 5]), 3)
+    """
 
     cls_to_become = InstanceNorm3d

@@ -49,6 +49,8 @@ class Linear(Module):
     """
 
     __constants__ = ("in_features", "out_features")
+    weight: Any
+    bias: Any
 
     def __init__(
         self,

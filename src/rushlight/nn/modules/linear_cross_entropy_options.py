@@ -10,7 +10,14 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 
 class LinearCrossEntropyOptions:
-    """How the loss may be cut into parts of the batch; the result is the same."""
+    """How the loss may be cut into parts of the batch; the result is the same.
+
+    >>> import rushlight as torch
+    >>> options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    >>> loss = torch.nn.LinearCrossEntropyLoss(4, 3, options=options)
+    >>> loss(torch.zeros(4, 4), torch.tensor([0, 1, 2, 0])).ndim
+    0
+    """
 
     def __init__(
         self,

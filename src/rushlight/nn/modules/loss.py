@@ -33,7 +33,12 @@ __all__ = [
 
 
 class L1Loss(_Loss):
-    """The mean distance of elements."""
+    """The mean distance of elements.
+
+    >>> import rushlight as torch
+    >>> torch.nn.L1Loss()(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 1.0]))
+    tensor(1.3333)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
@@ -52,7 +57,12 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared for distances below ``beta``, else the distance."""
+    """Squared for distances below ``beta``, else the distance.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SmoothL1Loss()(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 1.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -69,7 +79,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared for distances below ``delta``, else ``delta`` times the distance."""
+    """Squared for distances below ``delta``, else ``delta`` times the distance.
+
+    >>> import rushlight as torch
+    >>> torch.nn.HuberLoss(delta=2.0)(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
+    tensor(2.2500)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -82,7 +97,13 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log probability of the target class."""
+    """Minus the log probability of the target class.
+
+    >>> import rushlight as torch
+    >>> log_chances = torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    >>> torch.nn.NLLLoss()(log_chances, torch.tensor([1, 0]))
+    tensor(0.4904)
+    """
 
     def __init__(
         self,
@@ -154,7 +175,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer followed by the cross entropy, as one loss with its own weights."""
+    """A linear layer followed by the cross entropy, as one loss with its own weights.
+
+    >>> import rushlight as torch
+    >>> loss = torch.nn.LinearCrossEntropyLoss(4, 3)
+    >>> round(loss(torch.zeros(2, 4), torch.tensor([0, 2])).item(), 4)
+    1.0986
+    """
 
     def __init__(
         self,
@@ -215,7 +242,12 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """The cross entropy of probabilities against targets between 0 and 1."""
+    """The cross entropy of probabilities against targets between 0 and 1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.BCELoss()(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -249,7 +281,13 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The divergence of a distribution, given as log probabilities, from the target."""
+    """The divergence of a distribution, given as log probabilities, from the target.
+
+    >>> import rushlight as torch
+    >>> log_q, p = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]])
+    >>> torch.nn.KLDivLoss(reduction="batchmean")(log_q, p)
+    tensor(0.6931)
+    """
 
     def __init__(
         self,
@@ -266,7 +304,12 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log likelihood of counts under a Poisson distribution."""
+    """Minus the log likelihood of counts under a Poisson distribution.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 2.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -294,7 +337,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log likelihood of the target under normal distributions."""
+    """Minus the log likelihood of the target under normal distributions.
+
+    >>> import rushlight as torch
+    >>> mean, target, variance = torch.tensor([1.0, 2.0]), torch.zeros(2), torch.ones(2)
+    >>> torch.nn.GaussianNLLLoss()(mean, target, variance)
+    tensor(1.2500)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

@@ -134,10 +134,19 @@ class Module(TraversalMethods, StateMethods):
             raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
-        if name not in members and hasattr(self, name):
+        if name not in members and self._has(name):
             raise KeyError(f"attribute '{name}' already exists")
 
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+    def _has(self, name: str) -> bool:
+        """hasattr(self, name), without the cost of an exception where it is not."""
+        own, cls = self.__dict__, type(self)
+        if name in own or any(name in own[k] for k in ("_parameters", "_buffers", "_modules")):
+            return True
+        if cls.__getattr__ is not _C.ModuleBase.__getattr__:  # type: ignore[attr-defined]
+            return hasattr(self, name)
+        return any(name in base.__dict__ for base in cls.__mro__)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Adds a tensor that is state but not a parameter, such as a running mean."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
@@ -415,13 +424,7 @@ class Module(TraversalMethods, StateMethods):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or sets them to zero."""
-        for p in self.parameters():
-            if p.grad is None:
-                continue
-            if set_to_none:
-                p.grad = None
-            else:
-                p.grad = p.grad.detach().zero_() if p.grad.grad_fn is None else p.grad.detach() * 0
+        _C._zero_grads(list(self.parameters()), set_to_none)
 
     # Printing.
 

@@ -116,7 +116,12 @@ class GroupNorm(_Normalisation):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dimensions."""
+    """Divides by the root of the mean square over the last dimensions.
+
+    >>> import rushlight as torch
+    >>> torch.nn.RMSNorm(2)(torch.tensor([1.0, 7.0])).detach()
+    tensor([0.2000, 1.4000])
+    """
 
     def __init__(
         self,
@@ -152,7 +157,12 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides each channel by a power of its neighbours' mean square."""
+    """Divides each channel by a power of its neighbours' mean square.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LocalResponseNorm(3)(torch.zeros(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -169,7 +179,12 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """The same for images; an even ``size`` looks at as many channels as the odd one below it."""
+    """The same for images; an even ``size`` looks at as many channels as the odd one below it.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CrossMapLRN2d(3)(torch.zeros(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

@@ -46,19 +46,34 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Continues the last dimension with its other end."""
+    """Continues the last dimension with its other end.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CircularPad1d(1)(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[3., 1., 2., 3., 1.]]])
+    """
 
     dims = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Continues the last two dimensions with their other ends."""
+    """Continues the last two dimensions with their other ends.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CircularPad2d((1, 1, 0, 0))(torch.tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[3., 1., 2., 3., 1.]]]])
+    """
 
     dims = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Continues the last three dimensions with their other ends."""
+    """Continues the last three dimensions with their other ends.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CircularPad3d(1)(torch.zeros(1, 1, 2, 3, 4)).shape
+    torch.Size([1, 1, 4, 5, 6])
+    """
 
     dims = 3
 
@@ -89,13 +104,23 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Continues the last two dimensions with one value."""
+    """Continues the last two dimensions with one value.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConstantPad2d((1, 0, 0, 0), 5.0)(torch.ones(1, 1, 1, 2))
+    tensor([[[[5., 1., 1.]]]])
+    """
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Continues the last three dimensions with one value."""
+    """Continues the last three dimensions with one value.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConstantPad3d(1, 5.0)(torch.zeros(1, 1, 2, 3, 4)).shape
+    torch.Size([1, 1, 4, 5, 6])
+    """
 
     dims = 3
 
@@ -109,48 +134,93 @@ class _ZeroPad(_ConstantPad):
 
 
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Continues the last dimension with zeros."""
+    """Continues the last dimension with zeros.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ZeroPad1d((0, 2))(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[1., 2., 3., 0., 0.]]])
+    """
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    """Continues the last two dimensions with zeros."""
+    """Continues the last two dimensions with zeros.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ZeroPad2d((1, 1, 0, 0))(torch.tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[0., 1., 2., 3., 0.]]]])
+    """
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Continues the last three dimensions with zeros."""
+    """Continues the last three dimensions with zeros.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ZeroPad3d(1)(torch.zeros(1, 1, 2, 3, 4)).shape
+    torch.Size([1, 1, 4, 5, 6])
+    """
 
 
 class ReflectionPad1d(_Pad):
-    """Continues the last dimension with its mirror image."""
+    """Continues the last dimension with its mirror image.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReflectionPad1d(2)(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[3., 2., 1., 2., 3., 2., 1.]]])
+    """
 
     dims, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Continues the last two dimensions with their mirror image."""
+    """Continues the last two dimensions with their mirror image.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReflectionPad2d((1, 1, 0, 0))(torch.tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[2., 1., 2., 3., 2.]]]])
+    """
 
     dims, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Continues the last three dimensions with their mirror image."""
+    """Continues the last three dimensions with their mirror image.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReflectionPad3d(1)(torch.zeros(1, 1, 2, 3, 4)).shape
+    torch.Size([1, 1, 4, 5, 6])
+    """
 
     dims, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """Continues the last dimension with its end values."""
+    """Continues the last dimension with its end values.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReplicationPad1d(2)(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[1., 1., 1., 2., 3., 3., 3.]]])
+    """
 
     dims, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """Continues the last two dimensions with their end values."""
+    """Continues the last two dimensions with their end values.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReplicationPad2d((1, 1, 0, 0))(torch.tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[1., 1., 2., 3., 3.]]]])
+    """
 
     dims, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """Continues the last three dimensions with their end values."""
+    """Continues the last three dimensions with their end values.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReplicationPad3d(1)(torch.zeros(1, 1, 2, 3, 4)).shape
+    torch.Size([1, 1, 4, 5, 6])
+    """
 
     dims, mode = 3, "replicate"

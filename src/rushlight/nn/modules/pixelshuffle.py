@@ -32,7 +32,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Turns pixels into channels of a smaller image."""
+    """Turns pixels into channels of a smaller image.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PixelUnshuffle(2)(torch.zeros(1, 2, 6, 6)).shape
+    torch.Size([1, 8, 3, 3])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

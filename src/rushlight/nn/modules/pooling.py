@@ -63,7 +63,12 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest value of each window of (batch, channels, length)."""
+    """The largest value of each window of (batch, channels, length).
+
+    >>> import rushlight as torch
+    >>> torch.nn.MaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4))
+    tensor([[[1., 3.]]])
+    """
 
     op = "max_pool1d"
 
@@ -80,7 +85,12 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest value of each window of (batch, channels, depth, height, width)."""
+    """The largest value of each window of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.MaxPool3d(2)(torch.zeros(1, 3, 4, 6, 6)).shape
+    torch.Size([1, 3, 2, 3, 3])
+    """
 
     op = "max_pool3d"
 
@@ -105,25 +115,51 @@ class _MaxUnpool(_Pool):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Puts values back where max_pool1d found them, among zeros."""
+    """Puts values back where max_pool1d found them, among zeros.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([[[1.0, 5.0, 2.0, 3.0]]])
+    >>> pooled, indices = torch.nn.MaxPool1d(2, return_indices=True)(x)
+    >>> torch.nn.MaxUnpool1d(2)(pooled, indices)
+    tensor([[[0., 5., 0., 3.]]])
+    """
 
     dims, op = 1, "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Puts values back where max_pool2d found them, among zeros."""
+    """Puts values back where max_pool2d found them, among zeros.
+
+    >>> import rushlight as torch
+    >>> x = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> pooled, indices = torch.nn.MaxPool2d(2, return_indices=True)(x)
+    >>> torch.nn.MaxUnpool2d(2)(pooled, indices).flatten()
+    tensor([0., 0., 0., 3.])
+    """
 
     dims, op = 2, "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Puts values back where max_pool3d found them, among zeros."""
+    """Puts values back where max_pool3d found them, among zeros.
+
+    >>> import rushlight as torch
+    >>> x = torch.arange(8.0).reshape(1, 1, 2, 2, 2)
+    >>> pooled, indices = torch.nn.MaxPool3d(2, return_indices=True)(x)
+    >>> torch.nn.MaxUnpool3d(2)(pooled, indices).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 0., 7.])
+    """
 
     dims, op = 3, "max_unpool3d"
 
 
 class AvgPool1d(Module):
-    """The mean of each window of (batch, channels, length)."""
+    """The mean of each window of (batch, channels, length).
+
+    >>> import rushlight as torch
+    >>> torch.nn.AvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4))
+    tensor([[[0.5000, 2.5000]]])
+    """
 
     def __init__(
         self,
@@ -199,7 +235,12 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of (batch, channels, depth, height, width)."""
+    """The mean of each window of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.AvgPool3d(2)(torch.zeros(1, 3, 4, 6, 6)).shape
+    torch.Size([1, 3, 2, 3, 3])
+    """
 
     op = "avg_pool3d"
 
@@ -280,19 +321,34 @@ class _LPPool(_Pool):
 
 
 class LPPool1d(_LPPool):
-    """The power sum of each window of (batch, channels, length)."""
+    """The power sum of each window of (batch, channels, length).
+
+    >>> import rushlight as torch
+    >>> torch.nn.LPPool1d(2, kernel_size=2)(torch.tensor([[3.0, 4.0, 5.0, 12.0]]))
+    tensor([[ 5., 13.]])
+    """
 
     op = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
-    """The power sum of each window of (batch, channels, height, width)."""
+    """The power sum of each window of (batch, channels, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.LPPool2d(1, kernel_size=2)(torch.ones(1, 1, 2, 4))
+    tensor([[[[4., 4.]]]])
+    """
 
     op = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
-    """The power sum of each window of (batch, channels, depth, height, width)."""
+    """The power sum of each window of (batch, channels, depth, height, width).
+
+    >>> import rushlight as torch
+    >>> torch.nn.LPPool3d(1, kernel_size=2)(torch.ones(1, 1, 2, 2, 2)).item()
+    8.0
+    """
 
     op = "lp_pool3d"
 
@@ -319,25 +375,45 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """Max pooling to a length of ``output_size``."""
+    """Max pooling to a length of ``output_size``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4))
+    tensor([[[1., 3.]]])
+    """
 
     op = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """Max pooling to a height and width of ``output_size``; None keeps a dimension."""
+    """Max pooling to a height and width of ``output_size``; None keeps a dimension.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool2d(1)(torch.arange(4.0).reshape(1, 1, 2, 2)).item()
+    3.0
+    """
 
     op = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """Max pooling to a depth, height and width of ``output_size``."""
+    """Max pooling to a depth, height and width of ``output_size``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool3d((1, 2, 2))(torch.zeros(1, 3, 4, 6, 6)).shape
+    torch.Size([1, 3, 1, 2, 2])
+    """
 
     op = "adaptive_max_pool3d"
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Mean pooling to a length of ``output_size``."""
+    """Mean pooling to a length of ``output_size``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveAvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4))
+    tensor([[[0.5000, 2.5000]]])
+    """
 
     op = "adaptive_avg_pool1d"
 
@@ -354,6 +430,11 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Mean pooling to a depth, height and width of ``output_size``."""
+    """Mean pooling to a depth, height and width of ``output_size``.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveAvgPool3d((1, 2, 2))(torch.zeros(1, 3, 4, 6, 6)).shape
+    torch.Size([1, 3, 1, 2, 2])
+    """
 
     op = "adaptive_avg_pool3d"

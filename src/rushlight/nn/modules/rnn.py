@@ -27,7 +27,12 @@ def _permute(tensor: Tensor, permutation: Tensor | None) -> Tensor:
 
 
 class RNNBase(Module):
-    """What recurrent layers share: their weights, and how a sequence passes through them."""
+    """What recurrent layers share: their weights, and how a sequence passes through them.
+
+    >>> import rushlight as torch
+    >>> isinstance(torch.nn.LSTM(4, 8), torch.nn.RNNBase)
+    True
+    """
 
     def __init__(
         self,
@@ -162,12 +167,15 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raises unless the input fits the layer."""
         weight = self._flat_weights[0]
-        if input.dtype != weight.dtype and not _C.is_autocast_enabled("cpu"):
-            raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-                f"Convert input: input.to({weight.dtype}), or convert model: "
-                f"model.to({input.dtype})"
-            )
+        if input.dtype != weight.dtype:
+            from rushlight.amp._state import is_autocast_enabled
+
+            if not is_autocast_enabled("cpu"):
+                raise ValueError(
+                    f"RNN input dtype ({input.dtype}) does not match weight dtype "
+                    f"({weight.dtype}). Convert input: input.to({weight.dtype}), or convert model: "
+                    f"model.to({input.dtype})"
+                )
         expected = 3 if batch_sizes is None else 2
         if input.dim() != expected:
             raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")

@@ -153,7 +153,13 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention of a sequence to itself and to a memory, then a feed-forward block."""
+    """Attention of a sequence to itself and to a memory, then a feed-forward block.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(torch.zeros(3, 4, 8), memory=torch.zeros(3, 5, 8)).shape
+    torch.Size([3, 4, 8])
+    """
 
     def __init__(
         self,
@@ -230,7 +236,14 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """A stack of encoder layers, copies of the given one."""
+    """A stack of encoder layers, copies of the given one.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> encoder = torch.nn.TransformerEncoder(layer, num_layers=2)
+    >>> encoder(torch.zeros(3, 5, 8)).shape
+    torch.Size([3, 5, 8])
+    """
 
     def __init__(
         self,
@@ -276,7 +289,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers, copies of the given one."""
+    """A stack of decoder layers, copies of the given one.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> decoder = torch.nn.TransformerDecoder(layer, num_layers=2)
+    >>> decoder(torch.zeros(3, 4, 8), memory=torch.zeros(3, 5, 8)).shape
+    torch.Size([3, 4, 8])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -58,14 +58,25 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Repeats pixels."""
+    """Repeats pixels.
+
+    >>> import rushlight as torch
+    >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Mixes neighbouring pixels; the corners keep their places."""
+    """Mixes neighbouring pixels; the corners keep their places.
+
+    >>> import rushlight as torch
+    >>> torch.nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[0.0, 2.0]]]]))
+    tensor([[[[0., 1., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -228,7 +228,7 @@ class DataLoader(Generic[_T_co]):
         if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
         # What the dataset says is remembered: a stream that gives more gets a warning.
-        length = self._IterableDataset_len_called = len(self.dataset)
+        length = self._IterableDataset_len_called = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return length
         whole = length / self.batch_size

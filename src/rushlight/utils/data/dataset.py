@@ -24,6 +24,15 @@ class Dataset(Generic[_T_co]):
     """A map from keys to samples: subclasses define ``__getitem__``, and most ``__len__``.
 
     ``__getitems__(indices)``, where a subclass has it, gives a list of samples at once.
+
+    >>> from rushlight.utils.data import DataLoader, Dataset
+    >>> class Squares(Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    >>> [batch.tolist() for batch in DataLoader(Squares(), batch_size=3)]
+    [[0, 1, 4], [9]]
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -37,6 +46,13 @@ class IterableDataset(Dataset[_T_co]):
     """A stream of samples: subclasses define ``__iter__``.
 
     Each worker of a DataLoader iterates over a copy of its own; ``get_worker_info`` tells which.
+
+    >>> from rushlight.utils.data import DataLoader, IterableDataset
+    >>> class Count(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> [batch.tolist() for batch in DataLoader(Count(), batch_size=2)]
+    [[0, 1], [2]]
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -161,7 +177,15 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one after the other."""
+    """Streams one after the other.
+
+    >>> from rushlight.utils.data import ChainDataset, IterableDataset
+    >>> class Count(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> list(ChainDataset([Count(), Count()]))
+    [0, 1, 2, 0, 1, 2]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = datasets
@@ -184,6 +208,11 @@ class Subset(Dataset[_T_co]):
     """Some samples of a dataset, by their indices.
 
     A subclass that defines ``__getitem__`` must define ``__getitems__`` too, which loaders call.
+
+    >>> from rushlight.utils.data import Subset
+    >>> letters = Subset("abcdef", [0, 2, 4])
+    >>> len(letters), letters[1]
+    (3, 'c')
     """
 
     def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:

@@ -26,14 +26,29 @@ def _is_count(value: Any) -> bool:
 
 
 class Sampler(Generic[_T_co]):
-    """The base of samplers: ``__iter__`` gives indices, or lists of indices for batches."""
+    """The base of samplers: ``__iter__`` gives indices, or lists of indices for batches.
+
+    >>> from rushlight.utils.data import DataLoader, Sampler
+    >>> class Backwards(Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    ...     def __len__(self):
+    ...         return 3
+    >>> [batch.tolist() for batch in DataLoader([5, 6, 7], batch_size=2, sampler=Backwards())]
+    [[7, 6], [5]]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
 
 
 class SequentialSampler(Sampler[int]):
-    """All indices in order."""
+    """All indices in order.
+
+    >>> from rushlight.utils.data import SequentialSampler
+    >>> list(SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
@@ -102,7 +117,12 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Given indices in random order."""
+    """Given indices in random order.
+
+    >>> from rushlight.utils.data import SubsetRandomSampler
+    >>> sorted(SubsetRandomSampler([1, 3, 5]))
+    [1, 3, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices

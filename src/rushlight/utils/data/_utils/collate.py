@@ -39,7 +39,7 @@ def _like_sequence(original: Any, items: list[Any]) -> Any:
             for i, item in enumerate(items):
                 clone[i] = item
             return clone
-        return type(original)(items)  # type: ignore[call-arg]
+        return type(original)(items)
     except TypeError:
         return items
 

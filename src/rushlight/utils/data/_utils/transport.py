@@ -16,19 +16,19 @@ import os
 import pickle
 import socket
 import struct
-import tempfile
 import weakref
 from collections import deque
 from typing import Any
 
 from rushlight import _C
+from rushlight.multiprocessing._sharing import shared_file
 
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
 _INLINE = 1 << 16  # bytes of a batch that still travel in the message
 _KEPT = 8  # free segments that a worker keeps
 _LENT = 32  # segments of a worker that may be in use here: each costs a descriptor
-_RECEIVE = 1 << 18
+_RECEIVE = 1 << 16
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
@@ -56,13 +56,15 @@ def _reduce_tensor(tensor: _C.Tensor) -> Any:
     if dense.numel():
         flat = _C._reinterpret(dense, _C.uint8, (dense.nbytes,), (1,))
         data = pickle.PickleBuffer(memoryview(flat))
-    facts = (tensor.dtype, tuple(tensor.shape), dense.stride(), tensor.requires_grad)
+    # The dtype goes by name: pickle looks through every module for an object without one.
+    facts = (tensor.dtype.name, tuple(tensor.shape), dense.stride(), tensor.requires_grad)
     return _rebuild_tensor, (type(tensor), data, *facts, dict(tensor.__dict__))
 
 
 def _rebuild_tensor(
-    kind: Any, data: Any, dtype: Any, size: Any, stride: Any, wants_grad: bool, attributes: Any
+    kind: Any, data: Any, name: str, size: Any, stride: Any, wants_grad: bool, attributes: Any
 ) -> _C.Tensor:
+    dtype = getattr(_C, name)
     if len(data) == 0:
         tensor = _C._namespaces[""]["empty"](size, dtype=dtype)
     else:
@@ -81,17 +83,6 @@ def _dump(value: Any) -> tuple[bytes, list[Any]]:
     file = io.BytesIO()
     _BatchPickler(file, buffers).dump(value)
     return file.getvalue(), [buffer.raw() for buffer in buffers]
-
-
-def _shared_file(size: int) -> int:
-    """The descriptor of a file in memory that has no name."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("rushlight-batch", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.truncate(descriptor, size)
-    return descriptor
 
 
 def _receive(sock: socket.socket, buffer: bytearray, descriptors: deque[int]) -> bool:
@@ -179,7 +170,7 @@ class WorkerEnd:
                 del self._free[i]
                 return key, capacity, None
         capacity = 1 << (size - 1).bit_length()
-        descriptor = _shared_file(capacity)
+        descriptor = shared_file(capacity)
         key, self._made = self._made, self._made + 1
         self._segments[key] = mmap.mmap(descriptor, capacity)
         return key, capacity, descriptor
@@ -277,10 +268,10 @@ class LoaderEnd:
         start = _LENGTH.size + _LENGTH.unpack_from(frame)[0]
         head = marshal.loads(frame[_LENGTH.size : start])
         kind, number, sizes, key, capacity, dropped = head
+        parts: list[Any] = []
         for old in dropped:
             self._segments.pop(old, None)
         if key is None:
-            parts = []
             for size in sizes:
                 parts.append(bytearray(frame[start : start + size]))
                 start += size

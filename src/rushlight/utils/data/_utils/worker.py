@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import random
 import signal
 import socket
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import rushlight
+import rushlight.random
 
 CHECK_INTERVAL = 5.0  # seconds after which a waiting worker looks whether its loader lives
 
@@ -44,10 +47,23 @@ class ExceptionWrapper:
     """An exception on its way to another process: its class and its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
-        self.exc_type: type[BaseException] | None = type(error)
+        self.exc_type: Any = type(error)
         self.exc_name = type(error).__name__
         self.exc_msg = "".join(traceback.format_exception(error))
         self.where = where
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The class goes as a pickle of its own: where it can't travel, the text still does."""
+        kind = None
+        with contextlib.suppress(Exception):
+            kind = pickle.dumps(self.exc_type)
+        return {**self.__dict__, "exc_type": kind}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        kind, self.exc_type = self.exc_type, None
+        with contextlib.suppress(Exception):
+            self.exc_type = pickle.loads(kind)
 
     def reraise(self) -> None:
         """Raises an exception of the same class, or a RuntimeError where that can't be made."""
@@ -56,7 +72,7 @@ class ExceptionWrapper:
         if self.exc_type is KeyError:
             message = _Text(text)  # a KeyError shows the repr of its argument
         elif getattr(self.exc_type, "message", None):
-            raise self.exc_type(message=text)  # type: ignore[misc]
+            raise self.exc_type(message=text)
         try:
             error = self.exc_type(message) if self.exc_type else RuntimeError(text)
         except Exception:
@@ -88,6 +104,7 @@ class WorkerTask:
     worker_id: int
     num_workers: int
     prefetch: int
+    torch_streams: bool
 
 
 def _set_seeds(base_seed: int, worker_id: int) -> int:
@@ -119,6 +136,8 @@ def worker_loop(task: WorkerTask, sock: socket.socket) -> None:
     _set_signals()
     close_inherited()
     rushlight.set_num_threads(1)
+    if task.torch_streams:
+        rushlight.random.torch_streams()
     seed = _set_seeds(task.base_seed, task.worker_id)
     global _worker_info
     _worker_info = WorkerInfo(task.worker_id, task.num_workers, seed, task.dataset)
@@ -161,7 +180,7 @@ def _serve(task: WorkerTask, end: Any) -> None:
         elif ended:
             end.send("end", number, None)
         elif failure is not None:
-            _send_failure(end, number, failure)
+            end.send("error", number, failure)
         else:
             ended = _answer(end, fetcher, number, index, task.dataset_kind == 1, where)
 
@@ -192,22 +211,12 @@ def _answer(end: Any, fetcher: Any, number: int, index: Any, stream: bool, where
         if stream and isinstance(error, StopIteration):
             end.send("end", number, None)
             return True
-        _send_failure(end, number, ExceptionWrapper(error, where))
+        end.send("error", number, ExceptionWrapper(error, where))
         return False
     try:
         end.send("data", number, data)
     except (EOFError, ConnectionError):
         raise
     except Exception as error:
-        _send_failure(end, number, ExceptionWrapper(error, f"{where}, sending its batch"))
+        end.send("error", number, ExceptionWrapper(error, f"{where}, sending its batch"))
     return False
-
-
-def _send_failure(end: Any, number: int, failure: ExceptionWrapper) -> None:
-    try:
-        end.send("error", number, failure)
-    except (EOFError, ConnectionError):
-        raise
-    except Exception:
-        failure.exc_type = None  # a class that can't travel: its traceback still does
-        end.send("error", number, failure)

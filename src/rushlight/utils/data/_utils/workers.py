@@ -13,6 +13,7 @@ import weakref
 from itertools import cycle
 from typing import Any
 
+import rushlight
 from rushlight.utils.data._utils.transport import LoaderEnd, Message, connection
 from rushlight.utils.data._utils.worker import CHECK_INTERVAL, RESUME, WorkerTask, worker_loop
 from rushlight.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
@@ -81,6 +82,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             worker_id=number,
             num_workers=self._num_workers,
             prefetch=self._prefetch_factor,
+            torch_streams=getattr(rushlight.default_generator, "_torch", False),
         )
 
     # -- a pass

@@ -1,0 +1,251 @@
+#include "kernels/cpu/axis_map.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/parallel.h"
+
+namespace rl::cpu {
+namespace {
+
+constexpr int64_t kTaskItems = 1 << 15;
+
+// Outputs [begin, end) of an axis without weights whose windows have one length and one step.
+struct Regular {
+  int64_t begin = 0, end = 0, length = 0, step = 1;
+
+  explicit Regular(const AxisMap& axis) {
+    if (!axis.weight.empty()) return;
+    auto size = [&](int64_t j) { return axis.first[size_t(j + 1)] - axis.first[size_t(j)]; };
+    auto start = [&](int64_t j) { return axis.index[size_t(axis.first[size_t(j)])]; };
+    for (int64_t j = 0; j < axis.output; ++j) length = std::max<int64_t>(length, size(j));
+    while (begin < axis.output && size(begin) != length) ++begin;
+    end = begin;
+    if (length == 0 || begin >= axis.output) return;
+    ++end;
+    if (end < axis.output && size(end) == length) step = start(end) - start(begin);
+    while (end < axis.output && size(end) == length && start(end) - start(end - 1) == step) ++end;
+  }
+};
+
+template <class C>
+struct Axis {
+  const AxisMap& map;
+  std::vector<C> weight;
+  Regular regular;
+
+  explicit Axis(const AxisMap& m) : map(m), regular(m) {
+    for (double w : m.weight) weight.push_back(C(w));
+  }
+  C weight_at(int64_t e) const { return weight.empty() ? C(1) : weight[size_t(e)]; }
+  C divisor_at(int64_t j) const { return map.divisor.empty() ? C(1) : C(map.divisor[size_t(j)]); }
+  int64_t begin(int64_t j) const { return map.first[size_t(j)]; }
+  int64_t end(int64_t j) const { return map.first[size_t(j + 1)]; }
+  int64_t at(int64_t e) const { return map.index[size_t(e)]; }
+};
+
+template <class C>
+RL_CLONES void add_steps(const C* __restrict x, int64_t step, int64_t n, C* __restrict y) {
+  if (step == 1) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) y[j] += x[j];
+  } else if (step == 2) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) y[j] += x[2 * j];
+  } else {
+    for (int64_t j = 0; j < n; ++j) y[j] += x[j * step];
+  }
+}
+
+template <class C>
+RL_CLONES void spread_steps(const C* __restrict y, int64_t step, int64_t n, C* __restrict x) {
+  if (step == 1) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) x[j] += y[j];
+  } else {
+    for (int64_t j = 0; j < n; ++j) x[j * step] += y[j];
+  }
+}
+
+template <class C>
+RL_CLONES void spread_pairs(const C* __restrict y, int64_t n, C* __restrict x) {
+  for (int64_t j = 0; j < n; ++j) {
+    x[2 * j] += y[j];
+    x[2 * j + 1] += y[j];
+  }
+}
+
+// Two neighbours for each output, as linear resampling has.
+template <class C>
+RL_CLONES void blend_pairs(const C* __restrict x, const int32_t* __restrict index,
+                           const C* __restrict weight, int64_t n, C* __restrict y) {
+  for (int64_t j = 0; j < n; ++j) {
+    y[j] = x[index[2 * j]] * weight[2 * j] + x[index[2 * j + 1]] * weight[2 * j + 1];
+  }
+}
+
+template <class C>
+void sum_row(const Axis<C>& axis, const C* x, C* y) {
+  int64_t n = axis.map.output;
+  if (int64_t(axis.weight.size()) == 2 * n) {
+    return blend_pairs(x, axis.map.index.data(), axis.weight.data(), n, y);
+  }
+  const Regular& r = axis.regular;
+  auto one = [&](int64_t j) {
+    C sum = 0;
+    for (int64_t e = axis.begin(j); e < axis.end(j); ++e) sum += axis.weight_at(e) * x[axis.at(e)];
+    y[j] = sum;
+  };
+  for (int64_t j = 0; j < r.begin; ++j) one(j);
+  if (r.end > r.begin) {
+    std::fill(y + r.begin, y + r.end, C(0));
+    const C* from = x + axis.at(axis.begin(r.begin));
+    for (int64_t k = 0; k < r.length; ++k) {
+      add_steps(from + k, r.step, r.end - r.begin, y + r.begin);
+    }
+  }
+  for (int64_t j = r.end; j < n; ++j) one(j);
+}
+
+template <class C>
+void spread_row(const Axis<C>& axis, const C* y, C* x) {
+  const Regular& r = axis.regular;
+  std::fill(x, x + axis.map.input, C(0));
+  auto one = [&](int64_t j) {
+    for (int64_t e = axis.begin(j); e < axis.end(j); ++e) x[axis.at(e)] += axis.weight_at(e) * y[j];
+  };
+  for (int64_t j = 0; j < r.begin; ++j) one(j);
+  if (r.end > r.begin) {
+    C* to = x + axis.at(axis.begin(r.begin));
+    if (r.step == 2 && r.length == 2) {
+      spread_pairs(y + r.begin, r.end - r.begin, to);
+    } else {
+      for (int64_t k = 0; k < r.length; ++k) {
+        spread_steps(y + r.begin, r.step, r.end - r.begin, to + k);
+      }
+    }
+  }
+  for (int64_t j = r.end; j < axis.map.output; ++j) one(j);
+}
+
+template <class C, class T>
+RL_CLONES void add_row(const T* __restrict x, C w, int64_t n, C* __restrict sum) {
+  if (w == C(1)) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] += C(x[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] += C(x[i]) * w;
+  }
+}
+
+template <class C, class T>
+RL_CLONES void put_row(const C* __restrict x, int64_t n, T* __restrict y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = T(x[i]);
+}
+
+template <class C>
+RL_CLONES void divide_row(C* x, const C* divisor, C common, int64_t n) {
+  if (divisor) {
+    for (int64_t i = 0; i < n; ++i) x[i] /= common * divisor[i];
+  } else if (common != C(1)) {
+    for (int64_t i = 0; i < n; ++i) x[i] /= common;
+  }
+}
+
+template <class T, class C>
+struct Mapper {
+  Axis<C> d, h, w;
+  std::vector<C> columns;  // the divisors of a row
+
+  explicit Mapper(const AxisMaps& axes) : d(axes[0]), h(axes[1]), w(axes[2]) {
+    for (int64_t v : w.map.divisor) columns.push_back(C(v));
+  }
+  int64_t small() const { return d.map.output * h.map.output * w.map.output; }
+  int64_t large() const { return d.map.input * h.map.input * w.map.input; }
+  void divide(C* row, int64_t i, int64_t j) const {
+    divide_row<C>(row, columns.empty() ? nullptr : columns.data(),
+                  d.divisor_at(i) * h.divisor_at(j), w.map.output);
+  }
+  // Calls use(row of the input, weight) for each that output row (i, j) is made of.
+  template <class F>
+  void each_row(int64_t i, int64_t j, const F& use) const {
+    for (int64_t a = d.begin(i); a < d.end(i); ++a) {
+      for (int64_t b = h.begin(j); b < h.end(j); ++b) {
+        use((d.at(a) * h.map.input + h.at(b)) * w.map.input, d.weight_at(a) * h.weight_at(b));
+      }
+    }
+  }
+
+  void forward(const T* x, T* y, C* sums, C* row) const {
+    for (int64_t i = 0; i < d.map.output; ++i) {
+      for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
+        std::fill(sums, sums + w.map.input, C(0));
+        each_row(i, j, [&](int64_t at, C weight) { add_row(x + at, weight, w.map.input, sums); });
+        sum_row(w, sums, row);
+        divide(row, i, j);
+        put_row(row, w.map.output, y);
+      }
+    }
+  }
+
+  void transposed(const T* y, C* x, C* sums, C* row) const {
+    std::fill(x, x + large(), C(0));
+    for (int64_t i = 0; i < d.map.output; ++i) {
+      for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
+        for (int64_t k = 0; k < w.map.output; ++k) row[k] = C(y[k]);
+        divide(row, i, j);
+        spread_row(w, row, sums);
+        each_row(i, j, [&](int64_t at, C weight) { add_row(sums, weight, w.map.input, x + at); });
+      }
+    }
+  }
+};
+
+template <class F>
+void with_types(DType d, const F& f) {
+  visit(d, [&]<class T>(T zero) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) f(zero, zero);
+    else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) f(zero, float());
+    else if constexpr (std::is_integral_v<T>) f(zero, int64_t());
+  });
+}
+
+}  // namespace
+
+void map_axes(DType dtype, int64_t planes, const AxisMaps& axes, const void* x, void* y) {
+  with_types(dtype, [&]<class T, class C>(T, C) {
+    Mapper<T, C> m(axes);
+    int64_t large = m.large(), small = m.small();
+    parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+      std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
+      for (int64_t p = begin; p < end; ++p) {
+        m.forward(static_cast<const T*>(x) + p * large, static_cast<T*>(y) + p * small, sums.data(),
+                  row.data());
+      }
+    });
+  });
+}
+
+void map_axes_transposed(DType dtype, int64_t planes, const AxisMaps& axes, const void* y,
+                         void* x) {
+  with_types(dtype, [&]<class T, class C>(T, C) {
+    Mapper<T, C> m(axes);
+    int64_t large = m.large(), small = m.small();
+    parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+      std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
+      std::vector<C> plane(size_t(std::is_same_v<T, C> ? 0 : large));
+      for (int64_t p = begin; p < end; ++p) {
+        const T* from = static_cast<const T*>(y) + p * small;
+        T* to = static_cast<T*>(x) + p * large;
+        if constexpr (std::is_same_v<T, C>) {
+          m.transposed(from, to, sums.data(), row.data());
+        } else {
+          m.transposed(from, plane.data(), sums.data(), row.data());
+          put_row(plane.data(), large, to);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace rl::cpu

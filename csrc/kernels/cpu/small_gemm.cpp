@@ -1,0 +1,99 @@
+#include "kernels/cpu/small_gemm.h"
+
+#include "kernels/cpu/simd.h"
+
+namespace rl::cpu {
+namespace {
+
+template <class C>
+struct Wide {
+  typedef C type __attribute__((vector_size(64), aligned(sizeof(C)), may_alias));
+};
+
+template <class C>
+struct Product {
+  int64_t k;
+  const C* a;
+  int64_t a_row, a_col;
+  const C* b;
+  int64_t b_row;
+  C* c;
+  int64_t c_row;
+};
+
+// Rows x (Vectors * lanes) elements of c, in registers.
+template <class C, int Rows, int Vectors, bool Add>
+RL_INLINE void tile(const Product<C>& p, int64_t i, int64_t j) {
+  using W = typename Wide<C>::type;
+  W sum[Rows][Vectors] = {};
+  const C *a = p.a + i * p.a_row, *b = p.b + j;
+  int64_t a_row = p.a_row, a_col = p.a_col, b_row = p.b_row;
+  for (int64_t q = p.k; q > 0; --q, a += a_col, b += b_row) {
+    W x[Vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) x[v] = *reinterpret_cast<const W*>(b + v * kLanes<C>);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) sum[r][v] += a[r * a_row] * x[v];
+    }
+  }
+  C* c = p.c + i * p.c_row + j;
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+      W* to = reinterpret_cast<W*>(c + r * p.c_row + v * kLanes<C>);
+      *to = Add ? *to + sum[r][v] : sum[r][v];
+    }
+  }
+}
+
+// A column of tiles.
+template <class C, int Rows, int Vectors, bool Add>
+RL_INLINE void column(const Product<C>& p, int64_t m, int64_t j) {
+  int64_t i = 0;
+  for (; i + Rows <= m; i += Rows) tile<C, Rows, Vectors, Add>(p, i, j);
+  if (Rows > 4 && i + 4 <= m) tile<C, 4, Vectors, Add>(p, i, j), i += 4;
+  if (i + 2 <= m) tile<C, 2, Vectors, Add>(p, i, j), i += 2;
+  if (i < m) tile<C, 1, Vectors, Add>(p, i, j);
+}
+
+template <class C, int Rows, int Vectors, bool Add>
+RL_CLONES void run(Product<C> p, int64_t m, int64_t n) {
+  int64_t j = 0;
+  for (; j + Vectors * kLanes<C> <= n; j += Vectors * kLanes<C>) {
+    column<C, Rows, Vectors, Add>(p, m, j);
+  }
+  if (j < n) column<C, Rows, 1, Add>(p, m, j);
+}
+
+// Tiles that fill the registers: 32 of 64 bytes, or 16 of 32.
+bool has_many_registers() {
+#if defined(__x86_64__)
+  static const bool yes = __builtin_cpu_supports("avx512f");
+  return yes;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+template <class C>
+void small_gemm(int64_t m, int64_t n, int64_t k, const C* a, int64_t a_row, int64_t a_col,
+                const C* b, int64_t b_row, C* c, int64_t c_row, bool add) {
+  Product<C> p{k, a, a_row, a_col, b, b_row, c, c_row};
+  if (has_many_registers()) {
+    add ? run<C, 8, 2, true>(p, m, n) : run<C, 8, 2, false>(p, m, n);
+  } else {
+    add ? run<C, 4, 1, true>(p, m, n) : run<C, 4, 1, false>(p, m, n);
+  }
+}
+
+template void small_gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
+                         int64_t, float*, int64_t, bool);
+template void small_gemm(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                         int64_t, double*, int64_t, bool);
+
+}  // namespace rl::cpu

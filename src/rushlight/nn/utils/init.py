@@ -1,0 +1,34 @@
+"""Modules without initial values."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
+    """A module whose parameters have undefined content; no random number is drawn for it.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.utils.skip_init(torch.nn.Linear, 20, 30)
+    >>> layer.weight.shape
+    torch.Size([30, 20])
+    """
+    from inspect import signature
+
+    from rushlight.nn.modules.module import Module
+    from rushlight.random import get_rng_state, set_rng_state
+
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    state = get_rng_state()
+    try:
+        module = module_cls(*args, **kwargs)
+    finally:
+        set_rng_state(state)
+    return module.to_empty(device=kwargs.get("device", "cpu"))

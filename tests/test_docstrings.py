@@ -1,0 +1,51 @@
+"""Everything public says what it is, and what one calls shows how."""
+
+import importlib
+import inspect
+
+import pytest
+
+# Where each class or function is something that a program calls, so an example is of use.
+SHOWN = [
+    "nn",
+    "nn.init",
+    "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.rnn",
+    "optim",
+    "optim.lr_scheduler",
+    "optim.swa_utils",
+    "utils.data",
+]
+OTHERS = ["amp", "autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
+OTHERS += ["profiler", "random", "serialization", "testing", "utils.checkpoint"]
+
+
+def public_names(name):
+    """The classes and functions of rushlight that a module offers."""
+    module = importlib.import_module(f"rushlight.{name}")
+    for each in getattr(module, "__all__", None) or dir(module):
+        value = getattr(module, each)
+        known = inspect.isclass(value) or callable(value)
+        ours = (getattr(value, "__module__", None) or "").startswith("rushlight")
+        if not each.startswith("_") and known and ours:
+            yield each, value
+
+
+def own_docstring(value):
+    """Not the one of a base class."""
+    return value.__dict__.get("__doc__") if inspect.isclass(value) else inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", SHOWN + OTHERS)
+def test_public_names_have_a_docstring(name):
+    assert importlib.import_module(f"rushlight.{name}").__doc__
+    assert [each for each, value in public_names(name) if not own_docstring(value)] == []
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_programs_call_has_an_example(name):
+    texts = {each: own_docstring(value) or "" for each, value in public_names(name)}
+    wanted = {each: text for each, text in texts.items() if not text.startswith("Deprecated")}
+    assert [each for each, text in wanted.items() if ">>>" not in text] == []
