@@ -197,21 +197,41 @@ def _still(leaf: Any) -> Any:
     return leaf
 
 
+@functools.cache
+def _parameters(signature: str) -> list[tuple[str, float | None]]:
+    """The names of an op's parameters, and the defaults of those that are numbers."""
+    inside = signature[signature.index("(") + 1 : signature.rindex(")")]
+    found = []
+    for part in inside.split(", "):
+        declaration, _, default = part.partition("=")
+        if declaration != "*":
+            try:
+                number = float(default)
+            except ValueError:
+                number = None
+            found.append((declaration.rsplit(" ", 1)[-1], number))
+    return found
+
+
 def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None:
-    """By the op's partial derivatives; None where its parameters cannot be told apart."""
+    """By the op's partial derivatives; None where the call does not fit its formula."""
     for entry in _taylor.formulas().get(name, ()):
         count = len(entry["partial_symbols"])
-        tensors, params = list(args[:count]), list(args[count:]) + list(kwargs.values())
-        if len(tensors) != count or not all(isinstance(p, (int, float)) for p in params):
+        names = _parameters(entry["signature"])
+        given = dict(zip((n for n, _ in names), args, strict=False)) | kwargs
+        values = [given.pop(n, default) for n, default in names]
+        tensors, params = values[:count], values[count:]
+        fits = not given and all(isinstance(p, (int, float)) for p in params)
+        needed = [f"p{i}" in entry["symbol"] for i in range(4)].count(True)
+        if not fits or needed > len(params) or any(t is None for t in tensors):
             continue
-        if params and "p0" not in entry["symbol"]:
-            continue
-
-        def value(*xs: Any, params: Any = params) -> Any:
-            return _taylor.function_of(name)(*xs, *args[count:], **kwargs)
-
+        value = functools.partial(_value, name, params)
         return Pointwise(entry, value, [_series(t) for t in tensors], params, trace.made)
     return None
+
+
+def _value(name: str, params: Sequence[float], *tensors: Any) -> Any:
+    return _taylor.function_of(name)(*tensors, *params)
 
 
 def _nested(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:

@@ -192,7 +192,7 @@ def read(tree: Any, names: dict[str, Any], made: dict[Any, Series]) -> Any:
     head, *parts = tree
     values = [read(part, names, made) for part in parts]
     if head in _COMPARISONS:
-        return _number(_COMPARISONS[head](*map(at_start, values)))
+        return _COMPARISONS[head](*map(at_start, values))
     if head == "!":
         return ~at_start(values[0])
     if head == "isnan":
@@ -214,8 +214,8 @@ def read(tree: Any, names: dict[str, Any], made: dict[Any, Series]) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A comparison of numbers counts as one in sums of comparisons."""
-    return value
+    """A truth counts as one in arithmetic."""
+    return value * 1.0 if isinstance(value, _C.Tensor) and not value.is_floating_point() else value
 
 
 def as_tensor(value: Any) -> Any:
@@ -226,7 +226,7 @@ def _constant(head: str, values: list[Any]) -> Any:
     if head == "neg":
         return -values[0]
     if head in "+-*/":
-        a, b = values
+        a, b = map(_number, values)
         return a + b if head == "+" else a - b if head == "-" else a * b if head == "*" else a / b
     return function_of(_FUNCTIONS.get(head, head))(*map(as_tensor, values))
 
