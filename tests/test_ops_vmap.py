@@ -100,6 +100,8 @@ def batch_of(t, is_batched, dim):
 def test_vmap_is_the_stack_of_slices(entry):
     if "function" not in entry["forms"] or entry["family"] in ("random", "creation"):
         pytest.skip("draws numbers or makes new tensors: tests/test_vmap.py")
+    if "stride" in entry["signature"]:
+        pytest.skip("depends on the layout in memory, which is another one in a batch")
     f = function(path(entry))
     for sample in samples_of(entry, torch.float64)[:12]:
         arguments = (sample.args, sample.kwargs)
@@ -113,9 +115,15 @@ def test_vmap_is_the_stack_of_slices(entry):
                 wanted = expected(f, arguments, places, given, chosen, dims)
                 if wanted is None or not wanted:
                     continue
-                found = vmap(
-                    lambda *ts, a=arguments, p=places: tuple(call(f, a, p, ts)), tuple(dims)
-                )(*given)
+                try:
+                    found = vmap(
+                        lambda *ts, a=arguments, p=places: tuple(call(f, a, p, ts)), tuple(dims)
+                    )(*given)
+                except RuntimeError as error:
+                    # Shapes that depend on values may not differ between samples.
+                    decides = any(c and not g.is_floating_point() for c, g in zip(chosen, given))
+                    assert decides and str(error).startswith("vmap: "), error
+                    continue
                 for got, right in zip(found, wanted, strict=True):
                     check(got, right)
 

@@ -169,7 +169,6 @@ def test_random_numbers_are_an_error_unless_something_is_said():
         lambda a: torch.nn.functional.dropout(a + 1, 0.5),
         lambda a: torch.bernoulli(torch.full_like(a, 0.5)),
         lambda a: torch.normal(a, 1.0),
-        lambda a: torch.empty(50).uniform_(),
         lambda a: torch.randperm(50).float(),
         lambda a: torch.zeros_like(a).normal_(),
     ],
@@ -182,6 +181,12 @@ def test_random_numbers_are_the_same_or_different(draw):
     different = vmap(draw, randomness="different")(x)
     assert not torch.equal(different[0], different[1])
     assert not torch.equal(different[1], different[2])
+
+
+def test_numbers_of_each_sample_do_not_fit_one_tensor():
+    shared = torch.zeros(2)
+    with pytest.raises(RuntimeError, match="cannot be filled with numbers that differ"):
+        vmap(lambda a: a + shared.uniform_(), randomness="different")(torch.zeros(3, 2))
 
 
 # -- derivatives ----------------------------------------------------------------------------------
@@ -318,7 +323,7 @@ def test_two_rules_are_one_too_many():
         (lambda a: a if a.sum() > 0 else -a, "data-dependent control flow"),
         (lambda a: a.tolist(), "tolist"),
         (lambda a: a.numpy(), "memory"),
-        (lambda a: torch.nonzero(a > 0), "dynamic shape"),
+        (lambda a: torch.nonzero(a > 0), "nonzero"),
     ],
 )
 def test_what_needs_one_value_for_all_samples_is_refused(f, text):

@@ -87,6 +87,19 @@ Var remove_batch_dim(const Var& a, int64_t level, int64_t size, int64_t dim) {
   return call<RemoveBatchDim>(a, level, size, dim);
 }
 
+Var one_sample(const Var& a, int64_t level, int64_t size, int64_t n) {
+  const Batch* batch = batch_of(a.get());
+  if (!batch || !batch->levels.contains(level)) return a;
+  return select(remove_batch_dim(a, level, size, 0), 0, n);
+}
+Var as_samples(const std::vector<Var>& samples, int64_t level) {
+  for (const Var& v : samples)
+    check(v.sizes() == samples[0].sizes(), "vmap: samples have results of different shapes, ",
+          samples[0].sizes(), " and ", v.sizes(),
+          ": operators that can output dynamic shape cannot be batched then");
+  return add_batch_dim(stack(samples, 0), 0, level);
+}
+
 }  // namespace ops
 
 }  // namespace rl

@@ -316,6 +316,7 @@ struct MultilabelMarginLoss : MarginLoss {
   static constexpr auto signature =
       "multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, "
       "bool? reduce=None, str reduction='mean')";
+  static constexpr bool reads_numbers = true;
   static constexpr auto doc =
       "multilabel_margin_loss(x, target): sum(max(0, 1 - x[wanted] + x[other])) over all pairs, "
       "over the number of classes; a row of target lists classes, up to the first -1.";

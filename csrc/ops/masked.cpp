@@ -163,11 +163,15 @@ Var with_region(const Var& input, const Var& src, const Choose& choose) {
 
 struct SelectScatter : Linear {
   static constexpr auto signature = "select_scatter(Tensor input, Tensor src, int dim, int index)";
-  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "select_scatter(x, src, dim, index): x with x.select(...) = src.";
   static constexpr auto family = "indexing";
   static Var forward(const Var& input, const Var& src, int64_t dim, int64_t index) {
     return with_region(input, src, [&](const Var& y) { return ops::select(y, dim, index); });
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& src, int64_t dim,
+                     int64_t index) {
+    dim = wrap_dim(dim, input.dim(), "select_scatter") + hidden.count();
+    return forward(hidden.front(input), hidden.front(src), dim, index);
   }
   static void vjp(Back& b, const In&, const In& src, int64_t dim, int64_t index) {
     if (b.wants(0))

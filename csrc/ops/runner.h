@@ -8,6 +8,7 @@
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "ops/formula.h"
+#include "ops/batch.h"
 #include "ops/rule.h"
 #include "ops/shift.h"
 #include "python/arguments.h"
@@ -179,6 +180,12 @@ struct Runner<Op, R (*)(A...)> {
 
   static R execute(const std::decay_t<A>&... args) {
     if constexpr (Op::form == Form::Composite) {
+      if constexpr (requires { Op::reads_numbers; })
+        if (batched_tensors) [[unlikely]] {
+          HiddenDims hidden;
+          (hidden.add(args), ...);
+          if (hidden) return apart(hidden, args...);
+        }
       return Op::forward(args...);
     } else if constexpr (Op::form == Form::NonDifferentiable) {
       bool requires_grad = (false || ... || any_requires(args));
@@ -297,6 +304,24 @@ struct Runner<Op, R (*)(A...)> {
         results.push_back(result_data(part)[k]);
       }
       result_data(joined)[k] = hidden.join(name(), results);
+    }
+    return joined;
+  }
+
+  // A composite that reads numbers out of its arguments: one sample of the innermost level after
+  // the other, recorded.
+  static R apart(const HiddenDims& hidden, const std::decay_t<A>&... args) {
+    int64_t level = hidden.levels.back(), size = hidden.sizes.back();
+    std::vector<R> parts;
+    for (int64_t n = 0; n < size; n++)
+      parts.push_back(run(each_tensor(
+          args, [&](const Var& v) { return ops::one_sample(v, level, size, n); })...));
+    check(size > 0, "vmap: ", name(), " needs a sample to know its result's shape");
+    R joined = parts[0];
+    for (size_t k = 0; k < result_count(joined); k++) {
+      Vars results;
+      for (R& part : parts) results.push_back(result_data(part)[k]);
+      result_data(joined)[k] = ops::as_samples(results, level);
     }
     return joined;
   }

@@ -213,7 +213,6 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
             info(repeats.dtype()).tensor_name, "'");
   check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat, got shape ",
         repeats.sizes());
-  require_plain(repeats.get(), "repeating as often as a tensor says, repeat_interleave,");
   GradMode off(false);
   Var times = ops::contiguous(ops::to(repeats, DType::I64));
   const int64_t* t = times->data<int64_t>();
@@ -244,6 +243,7 @@ RL_OP(RepeatInterleavePositions)
 struct RepeatInterleave : Composite {
   static constexpr auto signature =
       "repeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None)";
+  static constexpr bool reads_numbers = true;
   static constexpr auto doc =
       "repeat_interleave(x, repeats, dim): each slice repeated in place, as often as repeats says.";
   static constexpr bool out = false;
@@ -409,6 +409,7 @@ struct TensorSplitIndices : Composite {
   static constexpr auto signature =
       "tensor_split(Tensor input, Tensor tensor_indices_or_sections, "
       "int dim=0)";
+  static constexpr bool reads_numbers = true;
   static constexpr auto doc = "tensor_split(x, t, dim): the count or the positions in a tensor.";
   static constexpr bool out = false;
   static Vars forward(const Var& input, const Var& where, int64_t dim) {
@@ -420,7 +421,6 @@ struct TensorSplitIndices : Composite {
           "tensor_split expected tensor_indices_or_sections to have "
           "dtype of long, but got ",
           info(where.dtype()).tensor_name);
-    require_plain(where.get(), "splitting where a tensor says, tensor_split,");
     Var at = [&] {
       GradMode off(false);
       return ops::contiguous(where);

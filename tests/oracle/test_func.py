@@ -7,6 +7,8 @@ import torch as reference
 import rushlight
 
 LIBRARIES = (rushlight, reference)
+# PyTorch warns of itself when it first enters forward mode.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def arrays(result):
@@ -88,8 +90,8 @@ PROGRAMS = {
     "functional jacobian": lambda torch, x, w, v, b: torch.autograd.functional.jacobian(
         lambda x, w: (torch.tanh(x @ w), x.sum()), (x, w)
     ),
-    "functional jacobian, vectorised": lambda torch, x, w, v, b: (
-        torch.autograd.functional.jacobian(lambda x: torch.tanh(x @ w), x, vectorize=True)
+    "functional jacobian, vectorised": lambda torch, x, w, v, b: torch.autograd.functional.jacobian(
+        lambda x: torch.tanh(x @ w), x, vectorize=True
     ),
     "functional jacobian, forward": lambda torch, x, w, v, b: torch.autograd.functional.jacobian(
         lambda x: torch.tanh(x @ w), x, vectorize=True, strategy="forward-mode"

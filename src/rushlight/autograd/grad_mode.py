@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 
 from rushlight import _C
 
@@ -38,9 +37,9 @@ def _wrap_generator(
                     with make_context():
                         generator.close()
                     raise
-                except BaseException:
+                except BaseException as error:
                     with make_context():
-                        response = generator.throw(*sys.exc_info())
+                        response = generator.throw(error)
                 else:
                     with make_context():
                         response = generator.send(request)

@@ -34,9 +34,7 @@ class Jet(_C.Tensor):
     trace: Trace
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _apply(func, args, kwargs or {})
 
 
@@ -95,9 +93,7 @@ def _derivatives(value: Any, order: int) -> list[Any]:
         return [_ops["zeros_like"](value)] * order
     zero = _ops["zeros_like"](value.series[0])
     terms = (value.series[n] for n in range(1, order + 1))
-    return [
-        zero if c is None else c * math.factorial(n) for n, c in enumerate(terms, 1)
-    ]
+    return [zero if c is None else c * math.factorial(n) for n, c in enumerate(terms, 1)]
 
 
 # -- one op ---------------------------------------------------------------------------------------
@@ -323,7 +319,11 @@ def _mse_loss(trace: Trace, a: Any, b: Any, *, reduction: str = "mean") -> Any:
 
 
 def _layer_norm(
-    trace: Trace, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None,
+    trace: Trace,
+    x: Any,
+    shape: Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
     eps: float = 1e-5,
 ) -> Any:
     dims = tuple(range(-len(shape), 0))

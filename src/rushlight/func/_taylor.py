@@ -162,7 +162,6 @@ class Pointwise(Series):
         return total
 
 
-
 def as_series(value: Any) -> Series:
     return value if isinstance(value, Series) else Series([value])
 
