@@ -7,6 +7,7 @@ import pytest
 
 # Where each class or function is something that a program calls, so an example is of use.
 SHOWN = [
+    "amp",
     "nn",
     "nn.init",
     "nn.utils",
@@ -16,10 +17,11 @@ SHOWN = [
     "optim",
     "optim.lr_scheduler",
     "optim.swa_utils",
+    "safetensors",
     "utils.data",
 ]
-OTHERS = ["amp", "autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
-OTHERS += ["profiler", "random", "serialization", "testing", "utils.checkpoint"]
+OTHERS = ["autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
+OTHERS += ["overrides", "profiler", "random", "serialization", "testing", "utils.checkpoint"]
 
 
 def public_names(name):

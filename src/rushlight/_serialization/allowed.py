@@ -36,17 +36,42 @@ def add_safe_globals(safe_globals: Sequence[Allowed]) -> None:
 
 
 def get_safe_globals() -> list[Allowed]:
-    """What ``add_safe_globals`` added."""
+    """What ``add_safe_globals`` added.
+
+    >>> import rushlight as torch
+    >>> from fractions import Fraction
+    >>> torch.serialization.add_safe_globals([Fraction])
+    >>> Fraction in torch.serialization.get_safe_globals()
+    True
+    >>> torch.serialization.clear_safe_globals()
+    """
     return list(_extra)
 
 
 def clear_safe_globals() -> None:
-    """Takes back all that ``add_safe_globals`` allowed."""
+    """Takes back all that ``add_safe_globals`` allowed.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     _extra.clear()
 
 
 class safe_globals:
-    """``add_safe_globals`` for the length of a ``with`` block."""
+    """``add_safe_globals`` for the length of a ``with`` block.
+
+    >>> import rushlight as torch
+    >>> import io
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> torch.save(Fraction(1, 3), file)
+    >>> _ = file.seek(0)
+    >>> with torch.serialization.safe_globals([Fraction]):
+    ...     torch.load(file)
+    Fraction(1, 3)
+    """
 
     def __init__(self, safe_globals: Sequence[Allowed]) -> None:
         self._items = list(safe_globals)

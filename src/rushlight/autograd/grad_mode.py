@@ -108,7 +108,16 @@ class no_grad(_PlainMode):
 
 
 class enable_grad(_PlainMode):
-    """Operations inside are recorded, even within ``no_grad``."""
+    """Operations inside are recorded, even within ``no_grad``.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     with torch.enable_grad():
+    ...         y = 2 * x
+    >>> y.requires_grad
+    True
+    """
 
     def __init__(self, function: Any = None) -> None:
         self._before = False
@@ -121,7 +130,15 @@ class enable_grad(_PlainMode):
 
 
 class set_grad_enabled(_Mode):
-    """Switches recording on or off, at once; as a context manager it is undone at the end."""
+    """Switches recording on or off, at once; as a context manager it is undone at the end.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.set_grad_enabled(False):
+    ...     y = 2 * x
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -145,7 +162,15 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """No recording, no version counting: the tensors made inside never take part in a graph."""
+    """No recording, no version counting: the tensors made inside never take part in a graph.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.inference_mode():
+    ...     y = 2 * x
+    >>> y.requires_grad, y.is_inference()
+    (False, True)
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):
