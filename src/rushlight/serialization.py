@@ -144,7 +144,7 @@ def load(
 
 def _load_from(file: Any, map_location: Any, encoding: str, mapped: Any, mmap: bool) -> Any:
     if _is_zip(file):
-        order = {LoadEndianness.LITTLE: "little", LoadEndianness.BIG: "big"}.get(_endianness, "")
+        order = "" if _endianness is None else _endianness.name.lower()
         return CheckpointReader(file, map_location, encoding, mapped, order).load()
     if mmap:
         raise RuntimeError(
