@@ -138,6 +138,7 @@ def test_own_classes_are_refused_until_allowed():
     with pytest.raises(serialization.pickle.UnpicklingError, match="add_safe_globals") as caught:
         roundtrip(Mine(3), weights_only=False)
     assert "Mine" in str(caught.value)
+    assert "does not know: " in caught.value.__notes__[0]
     with serialization.safe_globals([Mine]):
         assert roundtrip(Mine(3)).x == 3
         assert serialization.get_safe_globals() == [Mine]

@@ -122,7 +122,11 @@ def known(full_name: str) -> Any:
     return CLASSES.get(full_name) if found is None else found
 
 
-def unknown_global(full_name: str) -> UnpicklingError:
+class UnknownGlobal(UnpicklingError):
+    """A file names what is neither known nor allowed."""
+
+
+def unknown_global(full_name: str) -> UnknownGlobal:
     """The error for a name that is neither known nor allowed."""
     module, _, name = full_name.rpartition(".")
     shown = name if module == "builtins" else full_name
@@ -148,7 +152,7 @@ def unknown_global(full_name: str) -> UnpicklingError:
         "`torch.serialization.safe_globals([" + shown + "])` context manager to allowlist this "
         "global if you trust it and the file."
     )
-    return UnpicklingError("\n".join(lines))
+    return UnknownGlobal("\n".join(lines))
 
 
 def _resolve_loaded(module: str, name: str) -> Any:
