@@ -357,7 +357,14 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log probability of a sequence of labels, over all its alignments."""
+    """Minus the log probability of a sequence of labels, over all its alignments.
+
+    >>> import rushlight as torch
+    >>> scores = torch.zeros(5, 1, 3).log_softmax(dim=2)  # time, batch, classes
+    >>> targets, lengths = torch.tensor([[1, 2]]), torch.tensor([2])
+    >>> torch.nn.CTCLoss()(scores, targets, torch.tensor([5]), lengths)
+    tensor(0.9689)
+    """
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

@@ -287,13 +287,23 @@ class _FractionalMaxPool(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Max pooling over windows whose places are drawn, to any smaller height and width."""
+    """Max pooling over windows whose places are drawn, to any smaller height and width.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FractionalMaxPool2d(2, output_ratio=0.7)(torch.zeros(1, 3, 10, 10)).shape
+    torch.Size([1, 3, 7, 7])
+    """
 
     dims, op = 2, "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Max pooling over windows whose places are drawn, to any smaller depth, height and width."""
+    """Max pooling over windows whose places are drawn, to any smaller depth, height and width.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FractionalMaxPool3d(2, output_size=5)(torch.zeros(1, 3, 8, 8, 8)).shape
+    torch.Size([1, 3, 5, 5, 5])
+    """
 
     dims, op = 3, "fractional_max_pool3d"
 
