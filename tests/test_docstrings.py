@@ -46,6 +46,21 @@ def test_public_names_have_a_docstring(name):
     assert [each for each, value in public_names(name) if not own_docstring(value)] == []
 
 
+def methods_without_a_docstring(kind):
+    """Public methods and properties that a class defines and nobody describes."""
+    for name, value in vars(kind).items():
+        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        described = any(getattr(getattr(base, name, None), "__doc__", 0) for base in kind.__mro__)
+        if inspect.isfunction(function) and not name.startswith("_") and not described:
+            yield f"{kind.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", SHOWN + OTHERS)
+def test_public_methods_have_a_docstring(name):
+    kinds = [value for _, value in public_names(name) if inspect.isclass(value)]
+    assert [text for kind in kinds for text in methods_without_a_docstring(kind)] == []
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_programs_call_has_an_example(name):
     texts = {each: own_docstring(value) or "" for each, value in public_names(name)}

@@ -433,7 +433,7 @@ _methods["type"] = type_
 _methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
-_methods["layout"] = property(lambda self: strided)
+_methods["layout"] = property(lambda self: strided, doc="How elements lie in memory: strided.")
 _methods["__array_priority__"] = 1000
 for _name, _dtype in (
     ("float", _C.float32), ("double", _C.float64), ("half", _C.float16), ("bfloat16", _C.bfloat16),

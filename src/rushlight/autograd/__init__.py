@@ -203,6 +203,7 @@ class strict(grad_mode._Mode):
         self.mode = mode
 
     def clone(self) -> strict:
+        """Another of its kind, in the same mode."""
         return strict(self.mode)
 
     def __enter__(self) -> None:

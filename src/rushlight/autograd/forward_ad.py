@@ -154,6 +154,7 @@ class _set_fwd_grad_enabled(_Mode):
         self._before = _C._set_visible_levels(_ALL_LEVELS if mode else 0)
 
     def clone(self) -> _set_fwd_grad_enabled:
+        """Another of its kind, in the same mode."""
         return type(self)(self.mode)
 
     def __enter__(self) -> None:

@@ -54,6 +54,7 @@ class _Mode:
     """A context manager that also decorates functions, generators and classes' methods."""
 
     def clone(self) -> _Mode:
+        """Another of its kind, in the same mode."""
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -145,6 +146,7 @@ class set_grad_enabled(_Mode):
         self._before = _C._set_grad_enabled(mode)
 
     def clone(self) -> set_grad_enabled:
+        """Another of its kind, in the same mode."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
@@ -182,6 +184,7 @@ class inference_mode(_Mode):
         self._before = (False, False)
 
     def clone(self) -> inference_mode:
+        """Another of its kind, in the same mode."""
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -202,6 +205,7 @@ class set_multithreading_enabled(_Mode):
         self.mode = mode
 
     def clone(self) -> set_multithreading_enabled:
+        """Another of its kind, in the same mode."""
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:
@@ -234,6 +238,7 @@ class _force_original_view_tracking(_Mode):
         self.mode = mode
 
     def clone(self) -> _force_original_view_tracking:
+        """Another of its kind, in the same mode."""
         return _force_original_view_tracking(self.mode)
 
     def __enter__(self) -> None:
@@ -254,6 +259,7 @@ class _unsafe_preserve_version_counter(_Mode):
         self._before = [tensor._version for tensor in self.tensors]
 
     def clone(self) -> _unsafe_preserve_version_counter:
+        """Another of its kind, in the same mode."""
         return _unsafe_preserve_version_counter(self.tensors)
 
     def __enter__(self) -> None:

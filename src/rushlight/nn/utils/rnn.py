@@ -81,44 +81,57 @@ class PackedSequence(_Fields):
         return type(self)(data, self.batch_sizes, *places)
 
     def cpu(self) -> PackedSequence:
+        """The sequence on the CPU."""
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The sequence on a GPU."""
         places = (None if t is None else t.cuda(*args, **kwargs) for t in self[2:])
         return type(self)(self.data.cuda(*args, **kwargs), self.batch_sizes, *places)
 
     def double(self) -> PackedSequence:
+        """The values as float64."""
         return self.to(dtype=_root.float64)
 
     def float(self) -> PackedSequence:
+        """The values as float32."""
         return self.to(dtype=_root.float32)
 
     def half(self) -> PackedSequence:
+        """The values as float16."""
         return self.to(dtype=_root.float16)
 
     def long(self) -> PackedSequence:
+        """The values as int64."""
         return self.to(dtype=_root.int64)
 
     def int(self) -> PackedSequence:
+        """The values as int32."""
         return self.to(dtype=_root.int32)
 
     def short(self) -> PackedSequence:
+        """The values as int16."""
         return self.to(dtype=_root.int16)
 
     def char(self) -> PackedSequence:
+        """The values as int8."""
         return self.to(dtype=_root.int8)
 
     def byte(self) -> PackedSequence:
+        """The values as uint8."""
         return self.to(dtype=_root.uint8)
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the values are on a GPU."""
         return bool(self.data.is_cuda)
 
     def is_pinned(self) -> bool:
+        """Whether the values are in pinned memory."""
         return bool(self.data.is_pinned())
 
     def pin_memory(self) -> PackedSequence:
+        """A copy in pinned memory."""
         places = (None if t is None else t.pin_memory() for t in self[2:])
         return type(self)(self.data.pin_memory(), self.batch_sizes, *places)
 
