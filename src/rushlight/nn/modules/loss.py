@@ -129,7 +129,14 @@ class NLLLoss(_WeightedLoss):
 class NLLLoss2d(NLLLoss):
     """Deprecated: NLLLoss takes images as well."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         import warnings
 
         warnings.warn(
@@ -138,7 +145,7 @@ class NLLLoss2d(NLLLoss):
             FutureWarning,
             stacklevel=2,
         )
-        super().__init__(*args, **kwargs)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
