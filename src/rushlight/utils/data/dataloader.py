@@ -213,9 +213,7 @@ class DataLoader(Generic[_T_co]):
     def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
-        from rushlight.utils.data._utils.workers import _MultiProcessingDataLoaderIter
-
-        return _MultiProcessingDataLoaderIter(self)
+        return __getattr__("_MultiProcessingDataLoaderIter")(self)
 
     @property
     def _auto_collation(self) -> bool:
@@ -346,3 +344,11 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def _next_data(self) -> Any:
         return self._dataset_fetcher.fetch(next(self._sampler_iter))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_MultiProcessingDataLoaderIter":
+        from rushlight.utils.data._utils import workers  # needs this module itself
+
+        return workers._MultiProcessingDataLoaderIter
+    raise AttributeError(f"module 'rushlight.utils.data.dataloader' has no attribute {name!r}")
