@@ -98,17 +98,18 @@ PASS = "for _ in loader: pass"
 
 
 def rows(bench: Bench) -> Iterable[Row]:
+    batches = SAMPLES // 32
     small = (
-        Case("TensorDataset, batch 32", over_tensors(32, False), PASS, per=SAMPLES // 32),
-        Case("TensorDataset, batch 32, shuffled", over_tensors(32, True), PASS, per=SAMPLES // 32),
-        Case("the same through random_split", over_tensors(32, True, True), PASS, per=64),
-        Case("TensorDataset, batch 256", over_tensors(256, True), PASS, per=SAMPLES // 256),
-        Case("own Dataset, batch 32", over_samples(32, 64), PASS, per=SAMPLES // 32),
-        Case("2 workers, batches of 17 KB", over_samples(32, 128, 2), PASS, per=SAMPLES // 32),
-        Case("2 workers, batches of 2 MB", over_samples(32, 16384, 2), PASS, per=SAMPLES // 32),
+        Case("TensorDataset, batch 32", over_tensors(32, False), PASS, 10, batches),
+        Case("TensorDataset, batch 32, shuffled", over_tensors(32, True), PASS, 10, batches),
+        Case("the same through random_split", over_tensors(32, True, True), PASS, 10, batches),
+        Case("TensorDataset, batch 256", over_tensors(256, True), PASS, 10, SAMPLES // 256),
+        Case("own Dataset, batch 32", over_samples(32, 64), PASS, 2, batches),
+        Case("2 workers, batches of 17 KB", over_samples(32, 128, 2), PASS, 1.5, batches),
+        Case("2 workers, batches of 2 MB", over_samples(32, 16384, 2), PASS, 1, batches),
         Case("2 workers: start, 2 batches, end", start_up, PASS),
-        Case("save 200 small tensors to memory", model_state, "save()"),
-        Case("load 200 small tensors from memory", model_state, "load()"),
+        Case("save 200 small tensors to memory", model_state, "save()", 1),
+        Case("load 200 small tensors from memory", model_state, "load()", 1),
     )
     yield from bench.compare_all(small)
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None

@@ -21,6 +21,7 @@ SCRIPTS = [
     "checkpoint",
     "train",
     "optimizers",
+    "data",
 ]
 
 

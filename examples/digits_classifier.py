@@ -4,7 +4,7 @@
 layer. Shown here: a dataset and its split, shuffled batches, a module, an optimizer, a schedule of
 the learning rate, and the switch between training and evaluation.
 
-Reaches 97 % accuracy on 360 pictures that it was not trained on, after 12 epochs.
+Reaches 96 % accuracy on 360 pictures that it was not trained on, after 12 epochs.
 
     python examples/digits_classifier.py --epochs 12 --seed 0
 """

@@ -84,6 +84,7 @@ def main(epochs=10, seed=0):
     print(f"accumulated in bfloat16 against one float32 batch: {apart:.2%} apart")
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     scaler = torch.amp.GradScaler("cpu", growth_interval=50)
     for epoch in range(1, epochs + 1):
         model.train()
@@ -94,6 +95,7 @@ def main(epochs=10, seed=0):
             norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
             scaler.step(optimizer)
             scaler.update()
+        scheduler.step()
         right = accuracy(model, *testing)
         print(
             f"epoch {epoch:2}  loss {loss:.4f}  gradient {norm.item():.3f}  "

@@ -68,6 +68,7 @@ def load(seed):
 
 def train(model, images, labels, epochs, rate):
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     model.train()
     for _ in range(epochs):
         for rows in torch.randperm(len(labels)).split(32):
@@ -75,6 +76,7 @@ def train(model, images, labels, epochs, rate):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        scheduler.step()
 
 
 @torch.no_grad()

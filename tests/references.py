@@ -7,6 +7,7 @@ import reference_joins
 import reference_layers
 import reference_losses
 import reference_norms
+import reference_recurrent
 import reference_reductions
 import reference_vision
 import rushlight as torch
@@ -183,5 +184,6 @@ REFERENCES = {
     **reference_layers.REFERENCES,
     **reference_losses.REFERENCES,
     **reference_norms.REFERENCES,
+    **reference_recurrent.REFERENCES,
     **reference_vision.REFERENCES,
 }

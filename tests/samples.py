@@ -523,6 +523,7 @@ import sample_joins  # noqa: E402, F401
 import sample_layers  # noqa: E402, F401
 import sample_losses  # noqa: E402, F401
 import sample_norms  # noqa: E402, F401
+import sample_recurrent  # noqa: E402, F401
 import sample_reductions  # noqa: E402, F401
 import sample_views  # noqa: E402, F401
 import sample_vision  # noqa: E402, F401

@@ -265,6 +265,23 @@ def test_the_cache_dies_with_the_outermost_region():
     assert alive() is None
 
 
+def test_a_thread_may_end_with_casts_in_its_cache():
+    w = torch.ones(8, 8, requires_grad=True)
+    alive = weakref.ref(w)
+
+    def work(w):
+        torch.set_autocast_enabled("cpu", True)
+        w.mm(w)
+
+    for _ in range(20):
+        thread = threading.Thread(target=work, args=(w,))
+        thread.start()
+        thread.join()
+    del w, thread
+    gc.collect()
+    assert alive() is None
+
+
 def test_inference_mode_leaves_nothing_in_the_cache():
     x, w = random(2, 2), random(2, 2).requires_grad_()
     with torch.autocast("cpu"):

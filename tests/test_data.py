@@ -208,6 +208,8 @@ class TestSamplers:
             data.BatchSampler([1], True, False)
         with pytest.raises(ValueError, match="drop_last=3"):
             data.BatchSampler([1], 1, 3)
+        with pytest.raises(ValueError, match="process group has not been initialized"):
+            data.DistributedSampler([1])
         with pytest.raises(ValueError, match="Invalid rank 2"):
             data.DistributedSampler([1], 2, 2)
 

@@ -7,6 +7,7 @@ import pytest
 
 # Where each class or function is something that a program calls, so an example is of use.
 SHOWN = [
+    "amp",
     "nn",
     "nn.init",
     "nn.utils",
@@ -16,10 +17,11 @@ SHOWN = [
     "optim",
     "optim.lr_scheduler",
     "optim.swa_utils",
+    "safetensors",
     "utils.data",
 ]
-OTHERS = ["amp", "autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
-OTHERS += ["profiler", "random", "serialization", "testing", "utils.checkpoint"]
+OTHERS = ["autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
+OTHERS += ["overrides", "profiler", "random", "serialization", "testing", "utils.checkpoint"]
 
 
 def public_names(name):
@@ -42,6 +44,21 @@ def own_docstring(value):
 def test_public_names_have_a_docstring(name):
     assert importlib.import_module(f"rushlight.{name}").__doc__
     assert [each for each, value in public_names(name) if not own_docstring(value)] == []
+
+
+def methods_without_a_docstring(kind):
+    """Public methods and properties that a class defines and nobody describes."""
+    for name, value in vars(kind).items():
+        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        described = any(getattr(getattr(base, name, None), "__doc__", 0) for base in kind.__mro__)
+        if inspect.isfunction(function) and not name.startswith("_") and not described:
+            yield f"{kind.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", SHOWN + OTHERS)
+def test_public_methods_have_a_docstring(name):
+    kinds = [value for _, value in public_names(name) if inspect.isclass(value)]
+    assert [text for kind in kinds for text in methods_without_a_docstring(kind)] == []
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -20,15 +20,15 @@ def example(name):
 
 
 def test_digits_classifier():
-    assert example("digits_classifier").main(epochs=12) >= 0.97
+    assert example("digits_classifier").main(epochs=12) >= 0.96
 
 
 def test_lenet():
-    assert example("lenet").main(epochs=5) >= 0.93
+    assert example("lenet").main(epochs=8) >= 0.95
 
 
 def test_char_gpt(capsys):
-    assert example("char_gpt").main(steps=100) < 2.6
+    assert example("char_gpt").main(steps=100, batch=8) < 2.65
     assert "tokens/s" in capsys.readouterr().out
 
 
@@ -37,7 +37,7 @@ def test_lstm_language_model():
 
 
 def test_vae():
-    assert example("vae").main(epochs=15) < 21
+    assert example("vae").main(epochs=15) < 21.5
 
 
 def test_policy_gradient():
@@ -49,7 +49,7 @@ def test_gradient_penalty():
 
 
 def test_maml():
-    assert example("maml").main(iterations=600) < 0.7
+    assert example("maml").main(iterations=600) < 0.8
 
 
 def test_neural_ode():
@@ -70,7 +70,7 @@ def test_checkpointed_transformer():
 
 def test_gradient_accumulation():
     accuracy, difference = example("gradient_accumulation").main(epochs=10)
-    assert accuracy >= 0.95
+    assert accuracy >= 0.96
     assert difference < 0.02
 
 

@@ -155,3 +155,15 @@ def test_hooks_of_the_old_and_the_new_kind_for_all_modules():
         pytest.raises(RuntimeError, match="as a global Module hook"),
     ):
         module.register_module_backward_hook(lambda *_: None)
+
+
+def test_hooks_keep_no_tensors():
+    import weakref
+
+    def run():
+        layer = watch(nn.Linear(2, 2), [])
+        x = torch.ones(1, 2, requires_grad=True) * 2
+        out = layer(x)
+        return weakref.ref(x), weakref.ref(out)
+
+    assert all(ref() is None for ref in run())

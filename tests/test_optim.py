@@ -471,20 +471,36 @@ def test_steps_of_several_threads():
     assert all(p.min().item() == p.max().item() == -20.0 for p in params)
 
 
-def test_differentiable_rates():
-    """The derivative of the loss after two steps, for the rate itself."""
+LEARNED = {
+    "SGD": ["lr", "weight_decay"],
+    "Adam": ["lr", "weight_decay", "beta1", "beta2"],
+    "AdamW": ["lr", "weight_decay", "beta1", "beta2"],
+    **{rule: ["lr"] for rule in ("RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam")},
+}
 
-    def after(lr):
-        w = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-        p = w.clone()
-        optimizer = torch.optim.Adam([p], lr=lr, differentiable=True, weight_decay=0.1)
-        for _ in range(2):
-            (p.grad,) = torch.autograd.grad((p.clone() ** 4).sum(), p, create_graph=True)
+
+@pytest.mark.parametrize(("rule", "option"), [(r, o) for r in LEARNED for o in LEARNED[r]])
+def test_derivatives_for_options(rule, option):
+    """Of the loss after three steps, for the option itself."""
+
+    def after(value):
+        options = {"lr": 0.1, "weight_decay": 0.1, "differentiable": True}
+        if option.startswith("beta"):
+            betas = [torch.tensor(0.8, dtype=torch.float64) for _ in range(2)]
+            betas[int(option[-1]) - 1] = value
+            options["betas"] = tuple(betas)
+        else:
+            options[option] = value
+        p = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True).clone()
+        optimizer = getattr(torch.optim, rule)([p], **options)
+        for _ in range(3):
+            (p.grad,) = torch.autograd.grad((p.clone() ** 3).sum(), p, create_graph=True)
             optimizer.step()
         return (p * p).sum()
 
-    lr = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(after, (lr,))
+    start = 0.7 if option.startswith("beta") else 0.1
+    value = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(after, (value,))
 
 
 def test_integers_are_refused():

@@ -298,6 +298,14 @@ def test_optimizer_steps_are_ranges():
     assert names(prof).count("Optimizer.step#SGD.step") == 1
 
 
+def test_batches_of_a_loader_are_ranges():
+    data = torch.utils.data.TensorDataset(torch.ones(4, 2))
+    with single.profile() as prof:
+        list(torch.utils.data.DataLoader(data, batch_size=2))
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert names(prof).count(name) == 3  # the last finds no more
+
+
 # Tables
 
 

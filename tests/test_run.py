@@ -177,6 +177,10 @@ class TestMissingNames:
     def test_without_the_alias(self):
         with pytest.raises(AttributeError, match=r"'rushlight' has no attribute 'reluu'.*relu"):
             rushlight.reluu
+        with pytest.raises(AttributeError, match=r"'rushlight.nn' has no .*rushlight.nn.Linear"):
+            rushlight.nn.Linera
+        with pytest.raises(AttributeError, match=r"'rushlight.optim' has .*rushlight.optim.AdamW"):
+            rushlight.optim.AdmW
 
 
 def user_frames(text):

@@ -4,6 +4,7 @@ import io
 import mmap
 import os
 import stat
+import subprocess
 import sys
 import threading
 import zipfile
@@ -137,6 +138,7 @@ def test_own_classes_are_refused_until_allowed():
     with pytest.raises(serialization.pickle.UnpicklingError, match="add_safe_globals") as caught:
         roundtrip(Mine(3), weights_only=False)
     assert "Mine" in str(caught.value)
+    assert "does not know: " in caught.value.__notes__[0]
     with serialization.safe_globals([Mine]):
         assert roundtrip(Mine(3)).x == 3
         assert serialization.get_safe_globals() == [Mine]
@@ -374,6 +376,8 @@ def test_storages():
     storage, again = roundtrip([t.untyped_storage(), t])
     assert storage.nbytes() == 16
     assert storage == again.untyped_storage()
+    part = roundtrip(t.untyped_storage()[4:8])
+    assert part.tolist() == [0, 0, 128, 63]
 
 
 def test_threads_save_and_load_at_once(tmp_path):
@@ -418,6 +422,24 @@ class TestSafetensors:
             assert file.get_slice("empty").get_shape() == [0, 3]
         assert safetensors.load(safetensors.save(state)).keys() == state.keys()
         assert stat.S_IMODE(os.stat(tmp_path / "x.safetensors").st_mode) & 0o400
+
+    def test_the_package_itself_in_a_program_for_pytorch(self, tmp_path):
+        program = tmp_path / "program.py"
+        program.write_text(
+            "import sys, torch\n"
+            "from safetensors import safe_open\n"
+            "from safetensors.torch import load_file, save_file\n"
+            "state = {'a': torch.arange(6.0).reshape(2, 3), 'b': torch.ones(3).bfloat16(),"
+            " 'c': torch.zeros(0, 2)}\n"
+            "save_file(state, sys.argv[1])\n"
+            "back = load_file(sys.argv[1])\n"
+            "assert all(torch.equal(back[k], state[k]) for k in state)\n"
+            "with safe_open(sys.argv[1], framework='pt') as f:\n"
+            "    print(f.get_tensor('a').sum().item(), f.get_slice('a')[1:, 2].tolist())\n"
+        )
+        command = [sys.executable, "-m", "rushlight", "run", str(program), str(tmp_path / "x")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ("15.0 [5.0]\n", "")
 
     def test_refusals(self, tmp_path):
         from rushlight import safetensors

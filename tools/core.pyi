@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 from rushlight._layout import layout as _layout
-from rushlight._tensor import UntypedStorage as _UntypedStorage
+from rushlight.storage import UntypedStorage as _UntypedStorage
 from rushlight.utils.hooks import RemovableHandle as _RemovableHandle
 
 _Number: TypeAlias = _int | _float | _complex

@@ -15,7 +15,21 @@ struct Cast {
   Var result;
   uint32_t version = 0;  // of the source: a parameter may be written to inside a region
 };
-thread_local std::unordered_map<const Tensor*, Cast> casts;
+using Casts = std::unordered_map<const Tensor*, Cast>;
+
+// A thread may end with casts that it did not clear, and without the GIL; the program's last one,
+// without an interpreter.
+struct ThreadCasts : Casts {
+  ~ThreadCasts() {
+    if (empty()) return;
+    auto* left = new Casts(std::move(*this));
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    delete left;
+    PyGILState_Release(state);
+  }
+};
+thread_local ThreadCasts casts;
 
 bool is_cacheable(const Var& v, DType target) {
   return autocast_state.cache && !modes.inference && target == autocast_state.dtype &&
@@ -38,8 +52,8 @@ Var autocast(const Var& v, DType target) {
 
 void clear_autocast_cache() {
   // Moved out first: what dies with a cast may run Python.
-  auto dying = std::move(casts);
-  casts.clear();
+  Casts dying;
+  dying.swap(casts);
 }
 
 }  // namespace rl

@@ -110,6 +110,7 @@ struct AvgBackward : PoolOp {
 template <int N>
 struct Avg : PoolOp {
   static constexpr const char* op = N == 2 ? "avg_pool2d" : "avg_pool3d";
+  static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;
   static constexpr auto module = "nn.functional";
   static Var forward(const Var& input, RL_WINDOWS) {
     Windows w = windows_of<N>(kernel_size, stride, padding, ceil_mode, divisor_override);
@@ -217,6 +218,7 @@ struct Adaptive : PoolOp {
   }                                                                                                \
   struct AdaptiveAvgPool##N##d : Composite {                                                       \
     static constexpr auto signature = "adaptive_avg_pool" #N "d(Tensor input, int[] output_size)"; \
+    static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;                 \
     static constexpr auto module = "nn.functional";                                                \
     static constexpr auto family = "pooling";                                                      \
     static constexpr bool out = false;                                                             \

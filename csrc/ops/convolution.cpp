@@ -310,7 +310,6 @@ struct Convolution : Composite {
   static constexpr auto doc =
       "convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, "
       "groups): the convolution of any number of dimensions behind conv1d to conv_transpose3d.";
-  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& weight, const Var& bias, const Ints& stride,
@@ -417,7 +416,7 @@ struct ConvTranspose : ConvBase {
     static constexpr auto signature =                                                    \
         "conv" #N                                                                        \
         "d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, "             \
-        "str padding='valid', int[] dilation=1, int groups=1)";                        \
+        "str padding='valid', int[] dilation=1, int groups=1)";                          \
     static constexpr auto doc = Conv##N##d::doc;                                         \
   };                                                                                     \
   RL_OP(Conv##N##dNamed)                                                                 \

@@ -187,6 +187,7 @@ struct MaxPoolPublic : Composite {
   };                                                                                              \
   RL_OP(MaxPool##N##dPositions)                                                                   \
   struct MaxPool##N##d : MaxPoolPublic<N> {                                                       \
+    static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;                \
     static constexpr auto signature =                                                             \
         "max_pool" #N                                                                             \
         "d(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, "                \

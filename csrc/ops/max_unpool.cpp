@@ -34,6 +34,7 @@ Var placed(const Var& y, const Var& positions, const Ints& sizes, int dims) {
 template <int N>
 struct AdaptiveMax : General {
   static constexpr const char* op = N == 2 ? "adaptive_max_pool2d" : "adaptive_max_pool3d";
+  static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;
   static constexpr auto saves = "out1";
   static constexpr auto module = "nn.functional";
   static constexpr auto family = "pooling";
@@ -72,6 +73,7 @@ struct AdaptiveMax : General {
 template <int N>
 struct Unpool : Linear {
   static constexpr const char* op = N == 2 ? "max_unpool2d" : "max_unpool3d";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto saves = "indices";
   static constexpr auto family = "pooling";
   static constexpr bool method = false;

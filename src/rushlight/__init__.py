@@ -84,6 +84,7 @@ from rushlight.random import (
     set_rng_state as set_rng_state,
 )
 from rushlight import _tensor as _tensor  # completes the Tensor type
+from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight import _tensor_devices as _tensor_devices
 from rushlight._functions import *
 from rushlight._deterministic import *

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.storage import UntypedStorage
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def tensor(
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing memory where possible."""
+    if isinstance(data, UntypedStorage):
+        data = data._bytes
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if type(data).__module__ == "numpy" and hasattr(data, "__array_interface__") and data.ndim > 0:
@@ -166,8 +169,8 @@ def is_tensor(obj: Any) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage: there is no such Python object here."""
-    return False
+    """Whether ``obj`` is a storage."""
+    return isinstance(obj, UntypedStorage)
 
 
 def is_floating_point(input: Tensor) -> bool:

@@ -7,6 +7,7 @@ import sys
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._layout import strided
+from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight.utils.hooks import RemovableHandle, add_hook
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -154,29 +155,6 @@ def register_post_accumulate_grad_hook(
     if self.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     return add_hook(self._post_accumulate_dict, hook)
-
-
-class UntypedStorage:
-    """The memory behind a tensor, as bytes."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._bytes = _C._storage_tensor(tensor)
-
-    def data_ptr(self) -> int:
-        """The address of the first byte."""
-        return self._bytes.data_ptr()
-
-    def nbytes(self) -> int:
-        """The size in bytes."""
-        return self._bytes.numel()
-
-    size = __len__ = nbytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and self._bytes._is_same_storage(other._bytes)
-
-    def __hash__(self) -> int:
-        return hash(self._bytes._storage_id())
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
@@ -455,7 +433,7 @@ _methods["type"] = type_
 _methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
-_methods["layout"] = property(lambda self: strided)
+_methods["layout"] = property(lambda self: strided, doc="How elements lie in memory: strided.")
 _methods["__array_priority__"] = 1000
 for _name, _dtype in (
     ("float", _C.float32), ("double", _C.float64), ("half", _C.float16), ("bfloat16", _C.bfloat16),

@@ -53,5 +53,7 @@ _methods: dict[str, Any] = {
     f.__name__: f for f in (cpu, cuda, xpu, pin_memory, is_pinned, record_stream)
 }
 for _kind in ("ipu", "maia", "mps", "mtia", "vulkan", "xla", "xpu", "mkldnn", "sparse_csr"):
-    _methods[f"is_{_kind}"] = property(lambda self: False)
+    _methods[f"is_{_kind}"] = property(
+        lambda self: False, doc="False: tensors are dense, on the CPU."
+    )
 _C._add_tensor_methods(_methods)

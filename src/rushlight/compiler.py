@@ -78,7 +78,12 @@ def compile(
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keeps a function out of compilation: the function itself; a decorator with or without ()."""
+    """Keeps a function out of compilation: the function itself; a decorator with or without ().
+
+    >>> import rushlight as torch
+    >>> torch.compiler.disable(torch.sin)(torch.zeros(1))
+    tensor([0.])
+    """
     return fn if fn is not None else lambda function: function
 
 
@@ -144,7 +149,12 @@ class set_stance:
 
 
 def is_compiling() -> bool:
-    """False: functions run as they are."""
+    """False: functions run as they are.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.is_compiling()
+    False
+    """
     return False
 
 

@@ -44,6 +44,16 @@ class TorchFunctionMode:
 
     Modes nest; the innermost is asked first, and while it answers it is not in force itself, so an
     op it calls reaches the next mode or the op proper. Modes belong to the thread that enters them.
+
+    >>> import rushlight as torch
+    >>> class Log(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, function, types, args=(), kwargs=None):
+    ...         print(function.__name__)
+    ...         return function(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     _ = torch.sin(torch.ones(2))
+    ones
+    sin
     """
 
     def __torch_function__(
@@ -133,7 +143,12 @@ def wrap_torch_function(
 
 
 def is_tensor_like(value: object) -> bool:
-    """A tensor, or an object whose class defines ``__torch_function__``."""
+    """A tensor, or an object whose class defines ``__torch_function__``.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.is_tensor_like(torch.ones(1)), torch.overrides.is_tensor_like(1.0)
+    (True, False)
+    """
     return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
 
 

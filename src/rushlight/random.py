@@ -96,32 +96,75 @@ def _unpack_state(generator: Any, state: Any) -> None:
 
 
 def manual_seed(seed: int) -> Any:
-    """Seeds the default generator and returns it."""
+    """Seeds the default generator and returns it.
+
+    >>> import rushlight as torch
+    >>> _ = torch.manual_seed(0)
+    >>> first = torch.rand(2)
+    >>> _ = torch.manual_seed(0)
+    >>> torch.equal(first, torch.rand(2))
+    True
+    """
     return default_generator.manual_seed(seed)
 
 
 def seed() -> int:
-    """Seeds the default generator from the system's entropy; returns the seed."""
+    """Seeds the default generator from the system's entropy; returns the seed.
+
+    >>> import rushlight as torch
+    >>> torch.seed() == torch.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed of the default generator."""
+    """The seed of the default generator.
+
+    >>> import rushlight as torch
+    >>> _ = torch.manual_seed(5)
+    >>> torch.initial_seed()
+    5
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:
-    """The state of the default generator as a tensor of bytes."""
+    """The state of the default generator as a tensor of bytes.
+
+    >>> import rushlight as torch
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(first, torch.rand(2))
+    True
+    """
     return _pack_state(default_generator)
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Sets the state of the default generator."""
+    """Sets the state of the default generator.
+
+    >>> import rushlight as torch
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(first, torch.rand(2))
+    True
+    """
     _unpack_state(default_generator, new_state)
 
 
 class fork_rng:
-    """Restores the default generator's state when the block ends."""
+    """Restores the default generator's state when the block ends.
+
+    >>> import rushlight as torch
+    >>> _ = torch.manual_seed(1)
+    >>> with torch.random.fork_rng():
+    ...     inside = torch.rand(2)
+    >>> torch.equal(inside, torch.rand(2))
+    True
+    """
 
     def __init__(
         self,

@@ -68,7 +68,14 @@ def _specs(tensors: dict[str, _C.Tensor]) -> dict[str, Any]:
 
 
 def save(tensors: dict[str, _C.Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file."""
+    """The bytes of a safetensors file.
+
+    >>> import rushlight as torch
+    >>> from rushlight import safetensors
+    >>> data = safetensors.save({"weight": torch.ones(2)})
+    >>> safetensors.load(data)
+    {'weight': tensor([1., 1.])}
+    """
     return bytes(_package().serialize(_specs(tensors), metadata=metadata))
 
 
@@ -77,7 +84,16 @@ def save_file(
     filename: str | os.PathLike[str],
     metadata: dict[str, str] | None = None,
 ) -> None:
-    """Writes tensors to a safetensors file; the file appears when all of it is written."""
+    """Writes tensors to a safetensors file; the file appears when all of it is written.
+
+    >>> import rushlight as torch
+    >>> import tempfile
+    >>> from rushlight import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({"weight": torch.ones(2)}, folder + "/weights")
+    ...     safetensors.load_file(folder + "/weights")
+    {'weight': tensor([1., 1.])}
+    """
     specs = _specs(tensors)
     serialize = _package().serialize_file
     replace_by(filename, lambda name: serialize(specs, name, metadata=metadata))
@@ -98,7 +114,13 @@ def _view(buffer: Any, code: str, shape: Any) -> _C.Tensor:
 
 
 def load(data: bytes) -> dict[str, _C.Tensor]:
-    """The tensors of a safetensors file, from its bytes."""
+    """The tensors of a safetensors file, from its bytes.
+
+    >>> import rushlight as torch
+    >>> from rushlight import safetensors
+    >>> safetensors.load(safetensors.save({"weight": torch.ones(2)}))
+    {'weight': tensor([1., 1.])}
+    """
     found = _package().deserialize(data)
     return {name: _view(item["data"], item["dtype"], item["shape"]) for name, item in found}
 
@@ -106,13 +128,32 @@ def load(data: bytes) -> dict[str, _C.Tensor]:
 def load_file(
     filename: str | os.PathLike[str], device: Any = "cpu", **ignored: Any
 ) -> dict[str, _C.Tensor]:
-    """The tensors of a safetensors file."""
+    """The tensors of a safetensors file.
+
+    >>> import rushlight as torch
+    >>> import tempfile
+    >>> from rushlight import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({"weight": torch.ones(2)}, folder + "/weights")
+    ...     safetensors.load_file(folder + "/weights")
+    {'weight': tensor([1., 1.])}
+    """
     with safe_open(filename, framework="pt", device=device) as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 class safe_open:
-    """Opens a safetensors file; its tensors are read one by one, as asked for."""
+    """Opens a safetensors file; its tensors are read one by one, as asked for.
+
+    >>> import rushlight as torch
+    >>> import tempfile
+    >>> from rushlight import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({"bias": torch.zeros(1)}, folder + "/weights")
+    ...     with safetensors.safe_open(folder + "/weights", framework="pt") as file:
+    ...         print(file.get_tensor("bias"))
+    tensor([0.])
+    """
 
     def __init__(
         self, filename: str | os.PathLike[str], framework: str = "pt", device: Any = "cpu"
@@ -196,7 +237,16 @@ def save_model(
     metadata: dict[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Saves a module's state; of tensors that share memory one is written."""
+    """Saves a module's state; of tensors that share memory one is written.
+
+    >>> import rushlight as torch
+    >>> import tempfile
+    >>> from rushlight import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_model(torch.nn.Linear(2, 2), folder + "/model")
+    ...     sorted(safetensors.load_file(folder + "/model"))
+    ['bias', 'weight']
+    """
     kept: dict[str, _C.Tensor] = {}
     names: dict[Any, str] = {}
     notes = dict(metadata or {})
@@ -213,7 +263,18 @@ def save_model(
 def load_model(
     model: Any, filename: str | os.PathLike[str], strict: bool = True, device: Any = "cpu"
 ) -> tuple[list[str], list[str]]:
-    """Loads a module's state; returns the names that were missing and those not expected."""
+    """Loads a module's state; returns the names that were missing and those not expected.
+
+    >>> import rushlight as torch
+    >>> import tempfile
+    >>> from rushlight import safetensors
+    >>> model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_model(model, folder + "/model")
+    ...     _ = safetensors.load_model(other, folder + "/model")
+    >>> torch.equal(model.weight, other.weight)
+    True
+    """
     state = load_file(filename, device)
     own = model.state_dict()
     groups: dict[Any, list[str]] = {}

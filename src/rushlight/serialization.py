@@ -111,6 +111,14 @@ def load(
     are refused until ``serialization.add_safe_globals`` names them. ``mmap=True`` maps the file
     instead of reading it; writing to such tensors does not change the file. ``map_location`` is a
     device, a dict from locations to locations or a function of a storage and its location.
+
+    >>> import rushlight as torch
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"step": 3, "weight": torch.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> torch.load(file, weights_only=True)
+    {'step': 3, 'weight': tensor([1., 1.])}
     """
     _check_pickle_module("load", pickle_module)
     encoding = pickle_load_args.pop("encoding", "utf-8")
@@ -136,7 +144,7 @@ def load(
 
 def _load_from(file: Any, map_location: Any, encoding: str, mapped: Any, mmap: bool) -> Any:
     if _is_zip(file):
-        order = {LoadEndianness.LITTLE: "little", LoadEndianness.BIG: "big"}.get(_endianness, "")
+        order = "" if _endianness is None else _endianness.name.lower()
         return CheckpointReader(file, map_location, encoding, mapped, order).load()
     if mmap:
         raise RuntimeError(

@@ -11,7 +11,7 @@ from rushlight._C import Size as Size
 from rushlight._C import Tensor as Tensor
 from rushlight._C import device, dtype
 from rushlight._layout import layout
-from rushlight._tensor import UntypedStorage as Storage
+from rushlight.storage import UntypedStorage as Storage
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

@@ -176,6 +176,13 @@ case("MaxUnpool1d", 2, inputs=[(1, 1, 3), Floats([[[1, 2, 5]]])])
 case("MaxUnpool2d", 2, inputs=[(1, 1, 2, 2), Floats([[[[0, 3], [9, 14]]]])])
 case("MaxUnpool3d", 2, inputs=[(1, 1, 1, 1, 1), Floats([[[[[6]]]]])])
 
+for _dims, _shape in ((2, (2, 3, 8, 9)), (3, (2, 3, 6, 7, 8))):
+    _samples = {"_random_samples": Floats(np.random.default_rng(8).random((2, 3, _dims)))}
+    _name = f"FractionalMaxPool{_dims}d"
+    case(_name, 2, output_size=4, **_samples, inputs=[_shape])
+    case(_name, 3, output_ratio=0.5, return_indices=True, **_samples, inputs=[_shape])
+    case(_name, 2, output_size=(1, 2, 3)[-_dims:], **_samples, inputs=[_shape])
+
 # Padding.
 for _dims, _shape in ((1, (2, 3, 5)), (2, (2, 3, 5, 6)), (3, (2, 3, 4, 5, 6))):
     for _kind in ("Zero", "Reflection", "Replication", "Circular"):

@@ -1,6 +1,7 @@
 """Modules and losses: same parameters in, same outputs, gradients, names and printing out."""
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -114,7 +115,6 @@ def test_every_module_is_compared():
         "Module", "Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList",
         "ParameterDict", "NLLLoss2d", "LinearCrossEntropyOptions", "TransformerEncoder",
         "TransformerDecoder", "RNNBase", "RNNCellBase", "CTCLoss",
-        "FractionalMaxPool2d", "FractionalMaxPool3d",
     }  # fmt: skip
     names = {n for n in reference.nn.modules.__all__ if not n.startswith("Lazy")}
     assert names - apart == {case.name for case in CASES}
@@ -130,3 +130,28 @@ def test_a_seed_gives_the_same_initial_weights(case):
             states.append(construct(case, library).state_dict())
     for key, theirs in states[1].items():
         np.testing.assert_array_equal(states[0][key].numpy(), theirs.numpy(), err_msg=key)
+
+
+@pytest.mark.parametrize("name", [n for n in reference.nn.modules.__all__ if "Lazy" not in n])
+def test_same_bases_and_constructors(name):
+    ours, theirs = getattr(torch.nn, name), getattr(reference.nn, name)
+    bases = {c.__name__ for c in theirs.__mro__ if c.__module__.startswith("torch")}
+    own = {c.__name__ for c in ours.__mro__ if c.__module__.startswith("rushlight.nn")}
+    own -= {"TraversalMethods", "StateMethods", "HookMethods"}
+    assert bases <= own
+    assert {base for base in own - bases if not base.startswith("_")} == set()
+    assert arguments(ours.__init__) == arguments(theirs.__init__)
+    if "forward" in vars(theirs):
+        given, expected = arguments(ours.forward), arguments(theirs.forward)
+        assert [a for a, _ in given] == [a for a, _ in expected]
+
+
+def arguments(function):
+    """Names and defaults of what a function takes."""
+    found = []
+    for p in inspect.signature(function).parameters.values():
+        default = p.default
+        if callable(default) and default is not p.empty:
+            default = default.__name__
+        found.append((p.name, default))
+    return found

@@ -1,5 +1,7 @@
 """Every optimizer with its options takes the same steps as PyTorch's."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -222,6 +224,47 @@ def test_layouts(name):
                 p.grad = from_numpy(library, values).permute(*range(p.dim())[::-1])
             optimizer.step()
         return params
+
+    ours, theirs = (run(library) for library in LIBRARIES)
+    assert_close(ours, theirs)
+
+
+UNUSUAL = [
+    {"weight_decay": 0.1},
+    {"eps": 0.0},
+    {"lr": 0.0},
+    {"betas": (0.0, 0.0)},
+    {"betas": (0.4, 0.0), "amsgrad": True},
+    {"alpha": 0.0, "centered": True},
+    {"alpha": 1.0},
+    {"rho": 0.0},
+    {"rho": 1.0, "eps": 0.0},
+    {"momentum_decay": 0.0},
+    {"step_sizes": (0.1, 0.1)},
+    {"t0": 0, "lambd": 0.0},
+    {"momentum": 1.5, "dampening": -1.0},
+]
+
+
+def accepts(name, options):
+    return options.keys() <= inspect.signature(getattr(torch.optim, name)).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [(n, o) for n in OPTIONS for o in UNUSUAL if accepts(n, o)], ids=str
+)
+def test_unusual_values(name, options):
+    """Gradients and parameters that are not finite, or 0; options at their limits."""
+
+    def run(library):
+        values = np.array([1.0, -1.0, 0.5, 2.0, 0.0, 1.0, np.inf, np.nan, -2.0])
+        grads = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-310, -3.0, 2.0, 1e-20])
+        p = library.nn.Parameter(from_numpy(library, values))
+        optimizer = getattr(library.optim, name)([p], **options)
+        for step in range(4):
+            p.grad = from_numpy(library, np.roll(grads, max(0, step - 1)) * (-1) ** step)
+            optimizer.step()
+        return [p, *optimizer.state[p].values()] if p in optimizer.state else [p]
 
     ours, theirs = (run(library) for library in LIBRARIES)
     assert_close(ours, theirs)

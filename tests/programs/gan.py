@@ -14,7 +14,8 @@ def weights_init(m):
     classname = m.__class__.__name__
     if classname.find("Linear") != -1:
         nn.init.normal_(m.weight.data, 0.0, 0.2)
-        nn.init.constant_(m.bias.data, 0)
+        if m.bias is not None:
+            nn.init.constant_(m.bias.data, 0)
     elif classname.find("BatchNorm") != -1:
         nn.init.normal_(m.weight.data, 1.0, 0.02)
         nn.init.constant_(m.bias.data, 0)
@@ -24,10 +25,10 @@ class Generator(nn.Module):
     def __init__(self):
         super().__init__()
         self.main = nn.Sequential(
-            nn.Linear(nz, 32),
+            nn.Linear(nz, 32, bias=False),
             nn.BatchNorm1d(32),
             nn.ReLU(True),
-            nn.Linear(32, 32),
+            nn.Linear(32, 32, bias=False),
             nn.BatchNorm1d(32),
             nn.ReLU(True),
             nn.Linear(32, 2),

@@ -20,15 +20,19 @@ RL_INLINE To bits(From x) {
 
 // The logarithm of a number from (0, 1].
 RL_INLINE float logarithm(float u) {
-  constexpr float p[] = {7.0376836292E-2f,  -1.1514610310E-1f, 1.1676998740E-1f,
-                         -1.2420140846E-1f, 1.4249322787E-1f,  -1.6668057665E-1f,
-                         2.0000714765E-1f,  -2.4999993993E-1f, 3.3333331174E-1f};
   auto word = bits<uint32_t>(u);
   float mantissa = bits<float>((word & 0x007fffffu) | 0x3f000000u);
   bool low = mantissa < 0.707106781186547524f;
   float exponent = float(int32_t(word >> 23) - 126) - (low ? 1.0f : 0.0f);
-  float x = (mantissa - 1.0f) + (low ? mantissa : 0.0f), z = x * x, y = p[0];
-  for (int i = 1; i < 9; i++) y = fma(y, x, p[i]);
+  float x = (mantissa - 1.0f) + (low ? mantissa : 0.0f), z = x * x;
+  float y = fma(7.0376836292E-2f, x, -1.1514610310E-1f);
+  y = fma(y, x, 1.1676998740E-1f);
+  y = fma(y, x, -1.2420140846E-1f);
+  y = fma(y, x, 1.4249322787E-1f);
+  y = fma(y, x, -1.6668057665E-1f);
+  y = fma(y, x, 2.0000714765E-1f);
+  y = fma(y, x, -2.4999993993E-1f);
+  y = fma(y, x, 3.3333331174E-1f);
   y = fma(y * x, z, exponent * -2.12194440e-4f);
   return fma(exponent, 0.693359375f, x + fma(z, -0.5f, y));
 }
@@ -56,6 +60,7 @@ RL_INLINE void turn(float angle, float& sine, float& cosine) {
 
 RL_CLONES void box_muller(float* x, int64_t blocks, float mean, float std) {
   for (int64_t i = 0; i < blocks; i++, x += 16) {
+#pragma omp simd
     for (int j = 0; j < 8; j++) {
       float sine, cosine, radius = std::sqrt(-2.0f * logarithm(1.0f - x[j]));
       turn(6.28318530717958647692f * x[j + 8], sine, cosine);

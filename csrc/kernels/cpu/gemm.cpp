@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cpu/bgemm.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_int.h"
@@ -65,19 +66,19 @@ class Buffer {
   char* data_ = nullptr;
 };
 
-// A contiguous copy in the dtype asked for, in the order of memory it already has.
-Operand pack(DType to, DType from, MatrixRef x, int64_t rows, int64_t cols, bool may_transpose,
+// A contiguous copy in the order of memory that the matrix already has.
+Operand pack(DType dtype, MatrixRef x, int64_t rows, int64_t cols, bool may_transpose,
              Buffer& buffer) {
   bool transposed = may_transpose && x.row_stride < x.col_stride;
   if (transposed) {
     std::swap(rows, cols);
     std::swap(x.row_stride, x.col_stride);
   }
-  int64_t in_item = itemsize(from), item = itemsize(to);
+  int64_t item = itemsize(dtype);
   buffer.resize(rows * cols * item);
   int64_t sizes[] = {rows, cols}, out_strides[] = {cols * item, item};
-  int64_t in_strides[] = {x.row_stride * in_item, x.col_stride * in_item};
-  copy_strided(to, buffer.get(), out_strides, from, x.data, in_strides, sizes, 2);
+  int64_t in_strides[] = {x.row_stride * item, x.col_stride * item};
+  copy_strided(dtype, buffer.get(), out_strides, dtype, x.data, in_strides, sizes, 2);
   return {buffer.get(), std::max<int64_t>(cols, 1), transposed};
 }
 
@@ -149,12 +150,12 @@ Tiles cut_small(DType dtype, Shape s, MatrixRef b, const Operand& x, Operand& y,
   if (dots && s.n <= 20 && s.m * s.n > kDotResults && (y.transposed || s.m >= 64)) {
     // A few columns: dots, whichever way b lies.
     if (!y.transposed) {
-      y = pack(dtype, dtype, {b.data, b.col_stride, b.row_stride}, s.n, s.k, false, y_buffer);
+      y = pack(dtype, {b.data, b.col_stride, b.row_stride}, s.n, s.k, false, y_buffer);
       y.transposed = true;
     }
   } else if (y.transposed && !x.transposed && s.m * s.n > kDotResults && s.m >= 8 &&
              (!dots || (small && s.m >= 24))) {
-    y = pack(dtype, dtype, b, s.k, s.n, false, y_buffer);
+    y = pack(dtype, b, s.k, s.n, false, y_buffer);
     if (small) return none;
   } else if (small && (!y.transposed || s.m * s.n <= kDotResults)) {
     return none;
@@ -199,29 +200,67 @@ void scale(DType dtype, Shape s, double beta, void* c, int64_t c_stride) {
   });
 }
 
+// Floats for small products of halves, which stay with their thread between calls.
+class Scratch {
+ public:
+  float* reserve(int64_t floats) {
+    if (floats > size_) {
+      size_ = 0;
+      buffer_.resize(floats * 4);
+      size_ = floats;
+    }
+    return reinterpret_cast<float*>(buffer_.get());
+  }
+  void trim() {
+    if (size_ > kKeepFloats) buffer_.resize(64), size_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kKeepFloats = 1 << 20;
+  Buffer buffer_;
+  int64_t size_ = 0;
+};
+thread_local Scratch scratch;
+
+// Halves as floats, in the order of memory they have.
+MatrixRef widened(DType dtype, MatrixRef x, int64_t rows, int64_t cols, float* out) {
+  bool transposed = x.row_stride < x.col_stride;
+  if (transposed) std::swap(rows, cols), std::swap(x.row_stride, x.col_stride);
+  if (x.col_stride == 1 && (x.row_stride == cols || rows == 1) && rows * cols < 1 << 15) {
+    convert_unit(DType::F32, out, dtype, x.data, rows * cols);
+  } else {
+    int64_t sizes[] = {rows, cols}, out_strides[] = {cols * 4, 4};
+    int64_t in_strides[] = {x.row_stride * 2, x.col_stride * 2};
+    copy_strided(DType::F32, out, out_strides, dtype, x.data, in_strides, sizes, 2);
+  }
+  return transposed ? MatrixRef{out, 1, cols} : MatrixRef{out, cols, 1};
+}
+
+// Through floats: where a product is small, or the machine has no kernel of ours.
 void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, double beta, void* c,
                int64_t c_stride) {
-  Buffer a_buffer, b_buffer, c_buffer;
-  auto strides = [](Operand x) {
-    return x.transposed ? MatrixRef{x.data, 1, x.stride} : MatrixRef{x.data, x.stride, 1};
-  };
-  MatrixRef a32 = strides(pack(DType::F32, dtype, a, s.m, s.k, true, a_buffer));
-  MatrixRef b32 = strides(pack(DType::F32, dtype, b, s.k, s.n, true, b_buffer));
-  if (beta != 0) {
-    pack(DType::F32, dtype, {c, c_stride, 1}, s.m, s.n, false, c_buffer);
+  auto lines = [](int64_t floats) { return (floats + 15) / 16 * 16; };
+  int64_t a_size = lines(s.m * s.k), b_size = lines(s.k * s.n);
+  float* a_wide = scratch.reserve(a_size + b_size + s.m * s.n);
+  float *b_wide = a_wide + a_size, *c_wide = b_wide + b_size;
+  MatrixRef x = widened(dtype, a, s.m, s.k, a_wide), y = widened(dtype, b, s.k, s.n, b_wide);
+  int64_t sizes[] = {s.m, s.n}, strides[] = {c_stride * 2, 2}, wide_strides[] = {s.n * 4, 4};
+  if (beta != 0) copy_strided(DType::F32, c_wide, wide_strides, dtype, c, strides, sizes, 2);
+  gemm(DType::F32, s.m, s.n, s.k, alpha, x, y, beta, c_wide, s.n);
+  if (c_stride == s.n && s.m * s.n < 1 << 15) {
+    convert_unit(dtype, c, DType::F32, c_wide, s.m * s.n);
   } else {
-    c_buffer.resize(s.m * s.n * 4);
+    copy_strided(dtype, c, strides, DType::F32, c_wide, wide_strides, sizes, 2);
   }
-  gemm(DType::F32, s.m, s.n, s.k, alpha, a32, b32, beta, c_buffer.get(), s.n);
-  int64_t sizes[] = {s.m, s.n}, out_strides[] = {c_stride * 2, 2}, in_strides[] = {s.n * 4, 4};
-  copy_strided(dtype, c, out_strides, DType::F32, c_buffer.get(), in_strides, sizes, 2);
+  scratch.trim();
 }
 
 // Our own kernel beats the BLAS where packing pays: not on thin products, nor where b has to be
 // transposed for a few rows of a.
 bool prefers_own(DType dtype, Shape s, MatrixRef b) {
-  return dtype == DType::F32 && s.m >= 96 && s.n >= 32 && s.k >= 32 &&
-         s.m * s.n >= (1 << 21) / s.k && (b.col_stride == 1 || s.m >= 256) && has_sgemm();
+  bool known = dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
+  return known && s.m >= 96 && s.n >= 32 && s.k >= 32 && s.m * s.n >= (1 << 21) / s.k &&
+         (b.col_stride == 1 || s.m >= 256) && has_sgemm();
 }
 
 }  // namespace
@@ -231,13 +270,14 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   Shape s{m, n, k};
   if (m == 0 || n == 0) return;
   if (k == 0) return scale(dtype, s, beta, c, c_row_stride);
-  if (compute_type(dtype) != dtype) {
-    return gemm_half(dtype, s, alpha, a, b, beta, c, c_row_stride);
+  if (dtype == DType::BF16 && m >= 8 && n >= 16 && k >= 16 && has_bgemm()) {
+    return bgemm(m, n, k, float(alpha), a, b, float(beta), static_cast<BF16*>(c), c_row_stride);
   }
   if (prefers_own(dtype, s, b)) {
-    return sgemm(m, n, k, float(alpha), static_cast<const float*>(a.data), a.row_stride,
-                 a.col_stride, static_cast<const float*>(b.data), b.row_stride, b.col_stride,
-                 float(beta), static_cast<float*>(c), c_row_stride);
+    return sgemm(dtype, m, n, k, float(alpha), a, b, float(beta), c, c_row_stride);
+  }
+  if (compute_type(dtype) != dtype) {
+    return gemm_half(dtype, s, alpha, a, b, beta, c, c_row_stride);
   }
   if (m == 1) c_row_stride = n;
   check_limits(s, c_row_stride);
@@ -245,10 +285,10 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   Buffer x_buffer, y_buffer;
   bool integers = is_integral(dtype);
   if (!as_operand(a, m, k, x) || (integers && x.transposed)) {
-    x = pack(dtype, dtype, a, m, k, !integers, x_buffer);
+    x = pack(dtype, a, m, k, !integers, x_buffer);
   }
   if (!as_operand(b, k, n, y) || (integers && y.transposed)) {
-    y = pack(dtype, dtype, b, k, n, !integers, y_buffer);
+    y = pack(dtype, b, k, n, !integers, y_buffer);
   }
   int64_t item = itemsize(dtype);
   Tiles t = cut_small(dtype, s, b, x, y, y_buffer);

@@ -11,40 +11,61 @@ namespace rl::cpu {
 namespace {
 
 constexpr int64_t kTaskItems = 1 << 15;
+constexpr int64_t kBlock = 16;  // elements of a row that a loop of known length handles
 
 template <class Tap>
 constexpr Tap kNoTap = std::numeric_limits<Tap>::max();
 
-// The type in which values are compared, and one of its size to number taps in.
+// The type in which values are compared, how many fill a register, and one of its size to number
+// taps in.
 template <class T>
-using Compared = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, T>;
+using Compared =
+    std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float,
+                       std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4, int32_t, T>>;
+template <class C>
+constexpr int64_t kLanes = 64 / int64_t(sizeof(C));
 template <class C>
 using Number = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
-
-// What x[j * step] is worth against the best so far.
-template <class T, class C, class I>
-RL_INLINE void compare(const T* __restrict x, int64_t step, int64_t n, I tap, C* __restrict best,
-                       I* __restrict at) {
-  auto each = [&](int64_t j, C v) __attribute__((always_inline)) {
-    bool better = (v > best[j]) | (v != v);
-    best[j] = better ? v : best[j];
-    at[j] = better ? tap : at[j];
-  };
-  if (step == 1) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) each(j, C(x[j]));
-  } else if (step == 2) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) each(j, C(x[2 * j]));
-  } else {
-    for (int64_t j = 0; j < n; ++j) each(j, C(x[j * step]));
-  }
-}
 
 template <class C>
 constexpr C lowest() {
   if constexpr (std::numeric_limits<C>::has_infinity) return -std::numeric_limits<C>::infinity();
   else return std::numeric_limits<C>::lowest();
+}
+
+// kLanes neighbouring windows; tap k of the first is in[offsets[k]]. `at` holds the taps to start
+// with: values no greater than the lowest leave them.
+template <class C, class I>
+RL_INLINE void pool_block(const C* __restrict in, const int64_t* offsets, int64_t taps,
+                          C* __restrict best, I* __restrict at) {
+  for (int64_t k = 0; k < taps; ++k) {
+    const C* from = in + offsets[k];
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes<C>; ++l) {
+      C v = from[l];
+      bool better = (v > best[l]) | (v != v);
+      best[l] = better ? v : best[l];
+      at[l] = better ? I(k) : at[l];
+    }
+  }
+}
+
+// Every second element.
+template <class T, class C>
+RL_INLINE void deal(const T* __restrict from, int64_t n, C* __restrict even, C* __restrict odd) {
+  constexpr int64_t L = kLanes<C>;
+  int64_t i = 0;
+  for (; i + L <= n; i += L) {
+#pragma omp simd
+    for (int64_t l = 0; l < L; ++l) {
+      even[i + l] = C(from[2 * (i + l)]);
+      odd[i + l] = C(from[2 * (i + l) + 1]);
+    }
+  }
+  for (; i < n; ++i) {
+    even[i] = C(from[2 * i]);
+    odd[i] = C(from[2 * i + 1]);
+  }
 }
 
 // Along one axis: the taps of output j that are inside are [first, end).
@@ -65,19 +86,9 @@ class Pooler {
  public:
   using C = Compared<T>;
   using I = Number<C>;
+  static constexpr int64_t L = kLanes<C>;
 
   explicit Pooler(const Pooling& p) : p_(p) {
-    for (int64_t k = 0; k < p.kernel[2]; ++k) {
-      int64_t shift = k * p.dilation[2] - p.padding[2], s = p.stride[2];
-      int64_t begin = shift < 0 ? (-shift + s - 1) / s : 0;
-      int64_t end = shift < p.input[2] ? (p.input[2] - 1 - shift) / s + 1 : 0;
-      end = std::min(end, p.output[2]);
-      columns_.push_back({std::min(begin, end), end, shift});
-    }
-    for (int64_t j = 0; j < p.output[2]; ++j) {
-      Reach r(p, 2, j);
-      firsts_.push_back(r.first < r.end ? I(r.first) : I(-1));
-    }
     int64_t row = p.input[2], plane = p.input[1] * row;
     for (int64_t a = 0; a < p.kernel[0]; ++a)
       for (int64_t b = 0; b < p.kernel[1]; ++b)
@@ -86,25 +97,52 @@ class Pooler {
                              c * p.dilation[2]);
   }
 
-  RL_CLONES void pool(const T* x, T* y, Tap* taps, C* best, I* at) const {
-    int64_t across = p_.output[2];
+  // A plane is copied with its padding, a row as `stride` lines of every stride-th element, so that
+  // neighbouring windows lie side by side.
+  void lay_out() {
+    int64_t s = p_.stride[2];
+    for (size_t i = 0; i < 2; ++i)
+      rows_[i] = (p_.output[i] - 1) * p_.stride[i] + (p_.kernel[i] - 1) * p_.dilation[i] + 1;
+    across_ = (p_.output[2] + L - 1) / L * L;
+    line_ = across_ + (p_.kernel[2] - 1) * p_.dilation[2] / s;
+    for (int64_t a = 0; a < p_.kernel[0]; ++a)
+      for (int64_t b = 0; b < p_.kernel[1]; ++b)
+        for (int64_t c = 0; c < p_.kernel[2]; ++c) {
+          int64_t column = c * p_.dilation[2];
+          taps_.push_back((a * p_.dilation[0] * rows_[1] + b * p_.dilation[1]) * s * line_ +
+                          column % s * line_ + column / s);
+        }
+    firsts_.resize(size_t(across_), I(-1));
+    for (int64_t j = 0; j < p_.output[2]; ++j) {
+      Reach r(p_, 2, j);
+      if (r.first < r.end) firsts_[size_t(j)] = I(r.first);
+    }
+  }
+  std::vector<C> padding() const {
+    return std::vector<C>(size_t(rows_[0] * rows_[1] * p_.stride[2] * line_), lowest<C>());
+  }
+
+  RL_CLONES void pool(const T* x, T* y, Tap* taps, C* padded) const {
+    fill(x, padded);
+    int64_t s = p_.stride[2], n = p_.output[2];
     for (int64_t d = 0; d < p_.output[0]; ++d) {
       Reach a(p_, 0, d);
-      for (int64_t h = 0; h < p_.output[1]; ++h, y += across, taps += across) {
+      for (int64_t h = 0; h < p_.output[1]; ++h, y += n, taps += n) {
         Reach b(p_, 1, h);
         bool any = a.first < a.end && b.first < b.end;
         I lead = I((a.first * p_.kernel[1] + b.first) * p_.kernel[2]);
-        for (int64_t j = 0; j < across; ++j) {
-          best[j] = lowest<C>();
-          at[j] = any && firsts_[size_t(j)] >= 0 ? lead + firsts_[size_t(j)] : I(-1);
+        const C* in = padded + (d * p_.stride[0] * rows_[1] + h * p_.stride[1]) * s * line_;
+        for (int64_t j = 0; j < n; j += L) {
+          C best[L];
+          I at[L];
+          for (int64_t l = 0; l < L; ++l) {
+            best[l] = lowest<C>();
+            I first = firsts_[size_t(j + l)];
+            at[l] = any && first >= 0 ? first + lead : I(-1);
+          }
+          pool_block(in + j, taps_.data(), int64_t(taps_.size()), best, at);
+          put(best, at, std::min(L, n - j), y + j, taps + j);
         }
-        for (int64_t k = a.first; k < a.end; ++k)
-          for (int64_t l = b.first; l < b.end; ++l)
-            row(x + ((a.start + k * p_.dilation[0]) * p_.input[1] + b.start + l * p_.dilation[1]) *
-                        p_.input[2],
-                I((k * p_.kernel[1] + l) * p_.kernel[2]), best, at);
-        for (int64_t j = 0; j < across; ++j) y[j] = T(best[j]);
-        for (int64_t j = 0; j < across; ++j) taps[j] = at[j] < 0 ? kNoTap<Tap> : Tap(at[j]);
       }
     }
   }
@@ -126,67 +164,84 @@ class Pooler {
   }
 
  private:
-  struct Column {
-    int64_t begin, end, shift;
-  };
+  RL_INLINE static void put(const C* best, const I* at, int64_t n, T* y, Tap* taps) {
+    T values[L];
+    Tap numbers[L];
+    for (int64_t l = 0; l < L; ++l) values[l] = T(best[l]);
+    for (int64_t l = 0; l < L; ++l) numbers[l] = at[l] < 0 ? kNoTap<Tap> : Tap(at[l]);
+    if (n == L) {
+      std::memcpy(static_cast<void*>(y), values, sizeof values);
+      std::memcpy(taps, numbers, sizeof numbers);
+    } else {
+      std::copy(values, values + n, y);
+      std::copy(numbers, numbers + n, taps);
+    }
+  }
 
-  RL_INLINE void row(const T* x, I tap, C* best, I* at) const {
-    for (size_t k = 0; k < columns_.size(); ++k) {
-      const Column& c = columns_[k];
-      compare<T, C, I>(x + c.begin * p_.stride[2] + c.shift, p_.stride[2], c.end - c.begin,
-                       tap + I(k), best + c.begin, at + c.begin);
+  // The elements of x; what is padding stays as it is.
+  RL_INLINE void fill(const T* x, C* padded) const {
+    int64_t s = p_.stride[2], width = p_.input[2], pad = p_.padding[2];
+    for (int64_t d = 0; d < rows_[0]; ++d) {
+      int64_t z = d - p_.padding[0];
+      if (z < 0 || z >= p_.input[0]) continue;
+      for (int64_t h = 0; h < rows_[1]; ++h) {
+        int64_t y = h - p_.padding[1];
+        if (y < 0 || y >= p_.input[1]) continue;
+        const T* from = x + (z * p_.input[1] + y) * width - pad;
+        C* to = padded + (d * rows_[1] + h) * s * line_;
+        // Line f has the padded columns i * s + f.
+        int64_t begin = (pad + s - 1) / s, end = std::min((width + pad) / s, line_);
+        if (s == 1) {
+          for (int64_t i = begin; i < end; ++i) to[i] = C(from[i]);
+        } else if (s == 2) {
+          deal(from + 2 * begin, end - begin, to + begin, to + line_ + begin);
+        } else {
+          for (int64_t f = 0; f < s; ++f)
+            for (int64_t i = begin; i < end; ++i) to[f * line_ + i] = C(from[i * s + f]);
+        }
+        for (int64_t c = pad; c < std::min(begin * s, width + pad); ++c)
+          to[c % s * line_ + c / s] = C(from[c]);
+        for (int64_t c = std::max(end, begin) * s; c < std::min(width + pad, line_ * s); ++c)
+          to[c % s * line_ + c / s] = C(from[c]);
+      }
     }
   }
 
   Pooling p_;
-  std::vector<Column> columns_;
+  int64_t rows_[2] = {0, 0}, across_ = 0, line_ = 0;
   std::vector<I> firsts_;
-  std::vector<int64_t> offsets_;
+  std::vector<int64_t> taps_, offsets_;
 };
 
 int64_t grain_of(const Pooling& p) {
   return kTaskItems / (volume(p.input) + volume(p.output) * volume(p.kernel) + 1);
 }
 
-// Windows of 2 x 2 that tile the plane: every element is read and written once.
+// Windows of 2 x 2 that tile the plane: every element is written once.
 template <class T>
-RL_INLINE void pool_pairs(const T* __restrict top, const T* __restrict low, int64_t n,
-                          T* __restrict y, uint8_t* __restrict taps) {
-  using C = Compared<T>;
-  using I = Number<C>;
-  auto take = [](C v, I tap, C& best, I& at) __attribute__((always_inline)) {
-    bool better = (v > best) | (v != v);
-    best = better ? v : best;
-    at = better ? tap : at;
-  };
+RL_INLINE void scatter_block(const T* __restrict y, const uint8_t* __restrict taps, int tap,
+                             T* __restrict x) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    C best = C(top[2 * j]);
-    I at = 0;
-    take(C(top[2 * j + 1]), 1, best, at);
-    take(C(low[2 * j]), 2, best, at);
-    take(C(low[2 * j + 1]), 3, best, at);
-    y[j] = T(best);
-    taps[j] = uint8_t(at);
+  for (int64_t l = 0; l < kBlock; ++l) {
+    int t = taps[l];
+    T v = y[l];
+    x[2 * l] = t == tap ? v : T(0);
+    x[2 * l + 1] = t == tap + 1 ? v : T(0);
   }
 }
 
 template <class T>
-RL_CLONES void pool_tiles(const Pooling& p, const T* x, T* y, uint8_t* taps) {
-  int64_t across = p.output[2], width = p.input[2];
-  for (int64_t h = 0; h < p.output[1]; ++h, x += 2 * width, y += across, taps += across) {
-    pool_pairs(x, x + width, across, y, taps);
-  }
-}
-
-template <class T>
-RL_INLINE void scatter_pairs(const T* __restrict y, const uint8_t* __restrict taps, int64_t n,
-                             int tap, T* __restrict x) {
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    x[2 * j] = taps[j] == tap ? y[j] : T(0);
-    x[2 * j + 1] = taps[j] == tap + 1 ? y[j] : T(0);
-  }
+RL_INLINE void scatter_pairs(const T* y, const uint8_t* taps, int64_t n, int tap, T* x) {
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) scatter_block(y + i, taps + i, tap, x + 2 * i);
+  if (i == n) return;
+  // The rest as a block of its own: rows are short, and a loop over single elements is slow.
+  T from[kBlock] = {}, to[2 * kBlock];
+  uint8_t at[kBlock] = {};
+  std::copy(y + i, y + n, from);
+  std::copy(taps + i, taps + n, at);
+  scatter_block(from, at, tap, to);
+  std::copy(to, to + 2 * (n - i), x + 2 * i);
 }
 
 bool tiles_by_two(const Pooling& p) {
@@ -228,23 +283,14 @@ DType tap_type(const Pooling& p) {
 
 void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
   with_types(d, p, [&]<class T, class Tap>(T, Tap) {
-    using P = Pooler<T, Tap>;
-    P pooler(p);
+    Pooler<T, Tap> pooler(p);
+    pooler.lay_out();
     int64_t large = volume(p.input), small = volume(p.output);
-    // Whole tiles alone: none is cut by the border.
-    bool tiles = tiles_by_two(p) && 2 * p.output[1] <= p.input[1] && 2 * p.output[2] <= p.input[2];
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
-      if constexpr (std::is_same_v<Tap, uint8_t>) {
-        for (int64_t i = begin; tiles && i < end; ++i)
-          pool_tiles<T>(p, static_cast<const T*>(x) + i * large, static_cast<T*>(y) + i * small,
-                        static_cast<uint8_t*>(taps) + i * small);
-        if (tiles) return;
-      }
-      std::vector<typename P::C> best(size_t(p.output[2]));
-      std::vector<typename P::I> at(size_t(p.output[2]));
+      auto padded = pooler.padding();
       for (int64_t i = begin; i < end; ++i)
         pooler.pool(static_cast<const T*>(x) + i * large, static_cast<T*>(y) + i * small,
-                    static_cast<Tap*>(taps) + i * small, best.data(), at.data());
+                    static_cast<Tap*>(taps) + i * small, padded.data());
     });
   });
 }

@@ -22,6 +22,8 @@ struct Mersenne {
     return high << 32 | draw32();
   }
   void draw(uint32_t* out, int64_t n);  // the next n words
+  void uniform(float* out, int64_t n, float from = 0, float width = 1);
+  void uniform(double* out, int64_t n, double from = 0, double width = 1);
   double uniform() { return double(draw64() & ((uint64_t(1) << 53) - 1)) * 0x1p-53; }
   double normal();
 

@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t kBlock = 512;
 constexpr double kPi = 3.14159265358979323846;
 
-// Stores value() n times as d, rounded through float where torch does.
-template <class V, class F>
-void each(DType d, void* out, int64_t n, const F& value) {
+// Calls make(values, count) for blocks of n elements and stores the values as d, rounded through
+// float where torch does.
+template <class V, class Make>
+void blocks(DType d, void* out, int64_t n, const Make& make) {
   constexpr DType from = std::is_same_v<V, double>  ? DType::F64
                          : std::is_same_v<V, float> ? DType::F32
                                                     : DType::I64;
@@ -25,7 +26,7 @@ void each(DType d, void* out, int64_t n, const F& value) {
   bool half = d == DType::F16 || d == DType::BF16;
   for (int64_t i = 0; i < n; i += kBlock) {
     int64_t count = std::min(kBlock, n - i);
-    for (int64_t k = 0; k < count; k++) block[k] = value();
+    make(block, count);
     char* target = static_cast<char*>(out) + i * itemsize(d);
     if (half && from != DType::F32) {
       for (int64_t k = 0; k < count; k++) rounded[k] = float(block[k]);
@@ -36,6 +37,24 @@ void each(DType d, void* out, int64_t n, const F& value) {
   }
 }
 
+// value(), n times.
+template <class V, class F>
+void each(DType d, void* out, int64_t n, const F& value) {
+  blocks<V>(d, out, n, [&](V* block, int64_t count) {
+    for (int64_t k = 0; k < count; k++) block[k] = value();
+  });
+}
+
+// value(u) for n uniform numbers of double precision.
+template <class V, class F>
+void each_uniform(Mersenne& m, DType d, void* out, int64_t n, const F& value) {
+  blocks<V>(d, out, n, [&](V* block, int64_t count) {
+    double draws[kBlock];
+    m.uniform(draws, count);
+    for (int64_t k = 0; k < count; k++) block[k] = value(draws[k]);
+  });
+}
+
 // The nearest value of the type.
 float rounded(DType d, double x) {
   float f = float(x);
@@ -44,16 +63,6 @@ float rounded(DType d, double x) {
   convert_unit(d, &bits, DType::F32, &f, 1);
   convert_unit(DType::F32, &f, d, &bits, 1);
   return f;
-}
-
-void uniform_floats(Mersenne& m, float* out, int64_t n, float from, float width) {
-  uint32_t words[kBlock];
-  for (int64_t i = 0; i < n; i += kBlock) {
-    int64_t count = std::min(kBlock, n - i);
-    m.draw(words, count);
-    for (int64_t k = 0; k < count; k++)
-      out[i + k] = std::fma(float(int32_t(words[k] & 0xffffff)) * 0x1p-24f, width, from);
-  }
 }
 
 // n numbers in blocks of 16. An incomplete block at the end is drawn anew with those before it;
@@ -101,24 +110,18 @@ void with_replacement(Mersenne& m, const double* weights, int64_t cols, int64_t 
 }  // namespace
 
 void fill_uniform(Mersenne& m, DType d, void* out, int64_t n, double from, double to) {
-  if (d == DType::F64) {
-    auto* x = static_cast<double*>(out);
-    for (int64_t i = 0; i < n; i++) x[i] = std::fma(m.uniform(), to - from, from);
-    return;
-  }
+  if (d == DType::F64) return m.uniform(static_cast<double*>(out), n, from, to - from);
   auto low = float(from), width = float(to) - low;
-  if (d == DType::F32) return uniform_floats(m, static_cast<float*>(out), n, low, width);
-  float block[kBlock], limit = rounded(d, to);
-  for (int64_t i = 0; i < n; i += kBlock) {
-    int64_t count = std::min(kBlock, n - i);
-    char* target = static_cast<char*>(out) + 2 * i;
-    uniform_floats(m, block, count, low, width);
-    convert_unit(d, target, DType::F32, block, count);
-    convert_unit(DType::F32, block, d, target, count);
+  if (d == DType::F32) return m.uniform(static_cast<float*>(out), n, low, width);
+  float limit = rounded(d, to);
+  blocks<float>(d, out, n, [&](float* block, int64_t count) {
+    uint16_t halves[kBlock];
+    m.uniform(block, count, low, width);
+    convert_unit(d, halves, DType::F32, block, count);
+    convert_unit(DType::F32, block, d, halves, count);
     for (int64_t k = 0; k < count; k++)
       if (block[k] >= limit) block[k] = low;
-    convert_unit(d, target, DType::F32, block, count);
-  }
+  });
 }
 
 void fill_normal(Mersenne& m, DType d, void* out, int64_t n, double mean, double std,
@@ -127,13 +130,11 @@ void fill_normal(Mersenne& m, DType d, void* out, int64_t n, double mean, double
     return each<double>(d, out, n, [&] { return std::fma(m.normal(), std, mean); });
   if (d == DType::F64)
     return normal_blocks(
-        static_cast<double*>(out), n, true,
-        [&](double* x, int64_t count) { fill_uniform(m, d, x, count, 0, 1); },
+        static_cast<double*>(out), n, true, [&](double* x, int64_t count) { m.uniform(x, count); },
         [&](double* x, int64_t blocks) { normal_doubles(x, blocks, mean, std); });
   auto floats = [&](float* x) {
     normal_blocks(
-        x, n, d == DType::F32,
-        [&](float* at, int64_t count) { uniform_floats(m, at, count, 0, 1); },
+        x, n, d == DType::F32, [&](float* at, int64_t count) { m.uniform(at, count); },
         [&](float* at, int64_t blocks) { box_muller(at, blocks, float(mean), float(std)); });
   };
   if (d == DType::F32) return floats(static_cast<float*>(out));
@@ -148,7 +149,11 @@ void fill_integers(Mersenne& m, DType d, void* out, int64_t n, int64_t low, uint
   if (range >= uint64_t(1) << 28)
     return each<int64_t>(d, out, n, [&] { return int64_t(base + m.draw64() % range); });
   auto small = uint32_t(range);
-  each<int64_t>(d, out, n, [&] { return int64_t(base + m.draw32() % small); });
+  blocks<int64_t>(d, out, n, [&](int64_t* block, int64_t count) {
+    uint32_t words[kBlock];
+    m.draw(words, count);
+    for (int64_t k = 0; k < count; k++) block[k] = int64_t(base + words[k] % small);
+  });
 }
 
 void fill_any_integers(Mersenne& m, DType d, void* out, int64_t n) {
@@ -167,11 +172,12 @@ void fill_any_integers(Mersenne& m, DType d, void* out, int64_t n) {
 }
 
 void fill_bernoulli(Mersenne& m, DType d, void* out, int64_t n, double p) {
-  each<float>(d, out, n, [&] { return m.uniform() < p ? 1.0f : 0.0f; });
+  each_uniform<float>(m, d, out, n, [&](double u) { return u < p ? 1.0f : 0.0f; });
 }
 
 void fill_bernoulli_each(Mersenne& m, DType d, void* out, const double* p, bool fine, int64_t n) {
-  if (fine) return each<float>(d, out, n, [&] { return m.uniform() < *p++ ? 1.0f : 0.0f; });
+  if (fine)
+    return each_uniform<float>(m, d, out, n, [&](double u) { return u < *p++ ? 1.0f : 0.0f; });
   each<float>(d, out, n, [&] {
     float u = float(int32_t(m.draw32() & 0xffffff)) * 0x1p-24f;
     return u < float(*p++) ? 1.0f : 0.0f;
@@ -179,7 +185,8 @@ void fill_bernoulli_each(Mersenne& m, DType d, void* out, const double* p, bool 
 }
 
 void fill_exponential(Mersenne& m, DType d, void* out, int64_t n, double lambda) {
-  each<double>(d, out, n, [&] { return -1.0 / lambda * std::log1p(-m.uniform()); });
+  double scale = -1.0 / lambda;
+  each_uniform<double>(m, d, out, n, [&](double u) { return scale * std::log1p(-u); });
 }
 
 void fill_log_normal(Mersenne& m, DType d, void* out, int64_t n, double mean, double std) {
@@ -187,12 +194,13 @@ void fill_log_normal(Mersenne& m, DType d, void* out, int64_t n, double mean, do
 }
 
 void fill_geometric(Mersenne& m, DType d, void* out, int64_t n, double p) {
-  each<double>(d, out, n, [&] { return std::ceil(std::log(m.uniform()) / std::log1p(-p)); });
+  double scale = std::log1p(-p);
+  each_uniform<double>(m, d, out, n, [&](double u) { return std::ceil(std::log(u) / scale); });
 }
 
 void fill_cauchy(Mersenne& m, DType d, void* out, int64_t n, double median, double sigma) {
-  each<double>(d, out, n,
-               [&] { return std::fma(sigma, std::tan(kPi * (m.uniform() - 0.5)), median); });
+  each_uniform<double>(
+      m, d, out, n, [&](double u) { return std::fma(sigma, std::tan(kPi * (u - 0.5)), median); });
 }
 
 void fill_permutation(Mersenne& m, int64_t* out, int64_t n) {

@@ -18,6 +18,17 @@ RL_INLINE C root(C x) {
   return std::sqrt(x);
 }
 
+// A running mean moved towards a value, from the end that is nearer: the larger part is exact.
+template <class C>
+struct Mean {
+  bool near;
+  C weight;
+  explicit Mean(double w) : near(w < 0.5), weight(C(near ? w : w - 1)) {}
+  RL_INLINE C operator()(C mean, C value) const {
+    return (near ? mean : value) + weight * (value - mean);
+  }
+};
+
 // The gradient with its sign and decay, which every rule starts from.
 template <class C, Decay D>
 struct Base {
@@ -53,13 +64,13 @@ struct Sgd : Base<C, D> {
 // The averages of the gradient and of its square.
 template <class C, Decay D>
 struct Averages : Base<C, D> {
-  C rest1, beta2, rest2;
-  explicit Averages(const double* c)
-      : Base<C, D>(c), rest1(C(c[2])), beta2(C(c[3])), rest2(C(c[4])) {}
+  Mean<C> mean;
+  C beta2, rest2;
+  explicit Averages(const double* c) : Base<C, D>(c), mean(c[2]), beta2(C(c[3])), rest2(C(c[4])) {}
 
   RL_INLINE C average(C& p, C g, C& m, C& v) const {
     g = this->gradient(p, g);
-    m = m + rest1 * (g - m);
+    m = mean(m, g);
     v = v * beta2 + rest2 * g * g;
     return g;
   }
@@ -120,12 +131,15 @@ struct Radam : Averages<C, D> {
 template <class C, Decay D, bool Centered, bool HasMomentum>
 struct Rmsprop : Base<C, D> {
   static constexpr int states = 1 + Centered + HasMomentum;
-  C lr, alpha, rest, eps, momentum;
+  C lr, alpha, rest;
+  Mean<C> mean;
+  C eps, momentum;
   explicit Rmsprop(const double* c)
       : Base<C, D>(c),
         lr(C(c[2])),
         alpha(C(c[3])),
         rest(C(c[4])),
+        mean(c[4]),
         eps(C(c[5])),
         momentum(C(c[6])) {}
 
@@ -134,9 +148,9 @@ struct Rmsprop : Base<C, D> {
     square = square * alpha + rest * g * g;
     C spread = square;
     if constexpr (Centered) {
-      C& mean = HasMomentum ? third : second;
-      mean = mean + rest * (g - mean);
-      spread = square - mean * mean;
+      C& center = HasMomentum ? third : second;
+      center = mean(center, g);
+      spread = square - center * center;
     }
     C change = g / (root(spread) + eps);
     if constexpr (HasMomentum) {
@@ -179,13 +193,14 @@ struct Adadelta : Base<C, D> {
 template <class C, Decay D>
 struct Adamax : Base<C, D> {
   static constexpr int states = 2;
-  C rest1, beta2, eps, size;
+  Mean<C> mean;
+  C beta2, eps, size;
   explicit Adamax(const double* c)
-      : Base<C, D>(c), rest1(C(c[2])), beta2(C(c[3])), eps(C(c[4])), size(C(c[5])) {}
+      : Base<C, D>(c), mean(c[2]), beta2(C(c[3])), eps(C(c[4])), size(C(c[5])) {}
 
   RL_INLINE void update(C& p, C g, C& m, C& largest, C&) const {
     g = this->gradient(p, g);
-    m = m + rest1 * (g - m);
+    m = mean(m, g);
     C before = largest * beta2, now = std::abs(g) + eps;
     largest = before > now || before != before ? before : now;
     p = p - size * (m / largest);

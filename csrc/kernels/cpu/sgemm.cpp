@@ -1,6 +1,7 @@
 // The usual scheme: a and b are copied into panels in the order the inner kernel reads them; the
 // kernel keeps a block of c of up to 6 x 64 in registers. Wide and low blocks are faster than
-// square ones: they load the fewest operands, 10 for every 24 multiplications.
+// square ones: they load the fewest operands, 10 for every 24 multiplications. Halves are widened
+// on their way into the panels and rounded when c is stored.
 #include "kernels/cpu/sgemm.h"
 
 #include <sys/mman.h>
@@ -11,16 +12,14 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/move2d.h"
 #include "kernels/cpu/parallel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-// The intrinsics' own headers pass deliberately undefined registers (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include "kernels/cpu/wide512.h"
 
 namespace rl::cpu {
 namespace {
@@ -31,6 +30,7 @@ constexpr int64_t kLine = 16;              // floats
 constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
 constexpr int64_t kDepth = 512;            // of a panel, where k does not fit a whole one:
 constexpr int64_t kWhole = 1024;           // c is then written once, and never read
+constexpr int64_t kWholeHalves = 4096;     // the same where c has halves
 constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
 constexpr int64_t kPackBlocks = 4;         // panels of b packed together
 constexpr int64_t kTaskFloats = 40 << 10;  // of a that a task packs: with a panel of b they fit L2
@@ -134,91 +134,152 @@ class Workspace {
   std::unique_ptr<float, Free> data_;
   size_t bytes_ = 0;
 };
-thread_local Workspace a_space, b_space;
+thread_local Workspace a_space, b_space, wide_space;
 
+template <class T>
 struct View {
-  const float* data;
+  const T* data;
   int64_t row, col;
+  const T* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// A product small enough in n and k for b's panels to stay in the cache that cores share.
+// A panel of a: kUnroll values of each of kRows rows, then the next kUnroll ... Rows that lack are
+// left as they are: no kernel reads them.
+void pack_rows(View<float> a, int64_t rows, int64_t depth, float* out) {
+  constexpr int64_t kStep = kRows * kUnroll;
+  int64_t whole = depth / kUnroll * kUnroll;
+  const float* in = a.data;
+  if (a.col == 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* from = in + r * a.row;
+      float* to = out + r * kUnroll;
+      int64_t q = 0;
+      for (; q + kLine <= whole; q += kLine) {
+        __builtin_prefetch(from + kRows * a.row + q);  // for the next block
+        for (int64_t u = 0; u < kLine; u += kUnroll, to += kStep) {
+          _mm_storeu_ps(to, _mm_loadu_ps(from + q + u));
+        }
+      }
+      for (; q < whole; q += kUnroll, to += kStep) _mm_storeu_ps(to, _mm_loadu_ps(from + q));
+    }
+  } else if (a.row == 1 && rows == kRows) {
+    for (int64_t q = 0; q < whole; q += kUnroll) {
+      const float* from = in + q * a.col;
+      float* to = out + q * kRows;
+      auto pair = [&](int64_t u) {
+        double two;
+        std::memcpy(&two, from + u * a.col + 4, sizeof two);
+        return _mm_castpd_ps(_mm_set_sd(two));
+      };
+      __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col), _mm_loadu_ps(from + 2 * a.col),
+                    _mm_loadu_ps(from + 3 * a.col)};
+      _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+      for (int64_t r = 0; r < 4; ++r) _mm_storeu_ps(to + r * kUnroll, x[r]);
+      __m128 low = _mm_unpacklo_ps(pair(0), pair(1)), high = _mm_unpacklo_ps(pair(2), pair(3));
+      _mm_storeu_ps(to + 4 * kUnroll, _mm_movelh_ps(low, high));
+      _mm_storeu_ps(to + 5 * kUnroll, _mm_movehl_ps(high, low));
+    }
+  } else {
+    whole = 0;
+  }
+  for (int64_t q = whole; q < padded(depth); ++q) {
+    float* to = out + q / kUnroll * kStep + q % kUnroll;
+    for (int64_t r = 0; r < rows; ++r) {
+      to[r * kUnroll] = q < depth ? in[r * a.row + q * a.col] : 0.0f;
+    }
+  }
+}
+
+// rows x cols of halves as floats, in the order of memory they have.
+template <class T>
+View<float> widened(View<T> x, int64_t rows, int64_t cols, float* out) {
+  if (x.row == 1) {
+    for (int64_t j = 0; j < cols; ++j) widen(x.at(0, j), out + j * rows, rows);
+    return {out, 1, rows};
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    if (x.col == 1) {
+      widen(x.at(i, 0), out + i * cols, cols);
+    } else {
+      for (int64_t j = 0; j < cols; ++j) out[i * cols + j] = *x.at(i, j);
+    }
+  }
+  return {out, cols, 1};
+}
+
+// depth x cols elements into a panel.
+void pack_columns(View<float> b, int64_t depth, int64_t cols, float* out) {
+  move2d(4, reinterpret_cast<char*>(out), kCols * 4, 4, reinterpret_cast<const char*>(b.data),
+         b.row * 4, b.col * 4, depth, cols);
+}
+template <class T>
+void pack_columns(View<T> b, int64_t depth, int64_t cols, float* out) {
+  constexpr int64_t kPiece = 64;  // stays in the first-level cache
+  float wide[kPiece * kCols];
+  for (int64_t q = 0; q < depth; q += kPiece) {
+    int64_t count = std::min(kPiece, depth - q);
+    View<float> piece = widened(View<T>{b.at(q, 0), b.row, b.col}, count, cols, wide);
+    pack_columns(piece, count, cols, out + q * kCols);
+  }
+}
+
+void copy_row(const float* in, float* out, int64_t n) { std::memcpy(out, in, size_t(n) * 4); }
+template <class T>
+void copy_row(const T* in, float* out, int64_t n) {
+  widen(in, out, n);
+}
+
+// A product small enough in n and k for b's panels to stay in the cache that cores share. Where c
+// has halves, all of k is one panel.
+template <class T, class C>
 struct Job {
+  static constexpr bool kWidens = !std::is_same_v<T, float>, kRounds = !std::is_same_v<C, float>;
+
   int64_t m, n, k;
-  View a, b;
+  View<T> a, b;
   float* panels;  // of b
   float alpha, beta;
-  float* c;
+  C* c;
   int64_t c_row;
   int64_t a_blocks, b_blocks;
-  int64_t slab = k <= kWhole ? padded(k) : kDepth;  // depth of a panel
+  int64_t slab = kRounds || k <= kWhole ? padded(k) : kDepth;  // depth of a panel
 
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
 
-  // A panel of a: kUnroll values of each of kRows rows, then the next kUnroll ... Rows that lack
-  // are left as they are: no kernel reads them.
-  void pack_a(int64_t block, int64_t p, int64_t depth, float* out) const {
-    constexpr int64_t kStep = kRows * kUnroll;
-    int64_t first = row(block), rows = row(block + 1) - first, whole = depth / kUnroll * kUnroll;
-    const float* in = a.data + first * a.row + p * a.col;
-    if (a.col == 1) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* from = in + r * a.row;
-        float* to = out + r * kUnroll;
-        int64_t q = 0;
-        for (; q + kLine <= whole; q += kLine) {
-          __builtin_prefetch(from + kRows * a.row + q);  // for the next block
-          for (int64_t u = 0; u < kLine; u += kUnroll, to += kStep) {
-            _mm_storeu_ps(to, _mm_loadu_ps(from + q + u));
-          }
-        }
-        for (; q < whole; q += kUnroll, to += kStep) _mm_storeu_ps(to, _mm_loadu_ps(from + q));
-      }
-    } else if (a.row == 1 && rows == kRows) {
-      for (int64_t q = 0; q < whole; q += kUnroll) {
-        const float* from = in + q * a.col;
-        float* to = out + q * kRows;
-        auto pair = [&](int64_t u) {
-          double two;
-          std::memcpy(&two, from + u * a.col + 4, sizeof two);
-          return _mm_castpd_ps(_mm_set_sd(two));
-        };
-        __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col),
-                      _mm_loadu_ps(from + 2 * a.col), _mm_loadu_ps(from + 3 * a.col)};
-        _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
-        for (int64_t r = 0; r < 4; ++r) _mm_storeu_ps(to + r * kUnroll, x[r]);
-        __m128 low = _mm_unpacklo_ps(pair(0), pair(1)), high = _mm_unpacklo_ps(pair(2), pair(3));
-        _mm_storeu_ps(to + 4 * kUnroll, _mm_movelh_ps(low, high));
-        _mm_storeu_ps(to + 5 * kUnroll, _mm_movehl_ps(high, low));
-      }
+  // The panels of a task's blocks of a, for the depth from p on.
+  void pack_a(int64_t begin, int64_t end, int64_t p, int64_t depth, float* out) const {
+    int64_t first = row(begin), rows = row(end) - first;
+    View<float> from;
+    if constexpr (kWidens) {
+      View<T> x{a.at(first, p), a.row, a.col};
+      from = widened(x, rows, depth, wide_space.reserve(rows * depth));
     } else {
-      whole = 0;
+      from = {a.at(first, p), a.row, a.col};
     }
-    for (int64_t q = whole; q < padded(depth); ++q) {
-      float* to = out + q / kUnroll * kStep + q % kUnroll;
-      for (int64_t r = 0; r < rows; ++r) {
-        to[r * kUnroll] = q < depth ? in[r * a.row + q * a.col] : 0.0f;
-      }
+    for (int64_t i = begin; i < end; ++i, out += kRows * padded(depth)) {
+      View<float> block{from.at(row(i) - first, 0), from.row, from.col};
+      pack_rows(block, row(i + 1) - row(i), depth, out);
     }
   }
 
   // Panels of b, [begin, end) of them, for the depth from p on: rows of kCols, padded with zeros.
   void pack_b(int64_t p, int64_t begin, int64_t end) const {
     int64_t depth = std::min(slab, k - p), steps = padded(depth);
-    const float* in = b.data + p * b.row;
+    const T* in = b.at(p, 0);
     if (b.col == 1) {
       // Along the rows of b: memory is read in its order.
       for (int64_t q = 0; q < depth; ++q) {
         for (int64_t j = begin; j < end; ++j) {
-          const float* from = in + q * b.row + j * kCols;
+          const T* from = in + q * b.row + j * kCols;
           float* to = panel(p, steps, j) + q * kCols;
           if (j * kCols + kCols <= n) {
             for (int64_t v = 0; v < kVectors; ++v) {
               __builtin_prefetch(from + kRowsAhead * b.row + v * kLine);
             }
-            std::memcpy(to, from, kCols * 4);
+            copy_row(from, to, kCols);
           } else {
-            std::memcpy(to, from, size_t(n - j * kCols) * 4);
+            copy_row(from, to, n - j * kCols);
             std::memset(to + n - j * kCols, 0, size_t(j * kCols + kCols - n) * 4);
           }
         }
@@ -229,9 +290,7 @@ struct Job {
       float* out = panel(p, steps, j);
       if (b.col != 1) {
         if (cols < kCols) std::memset(out, 0, size_t(depth * kCols * 4));
-        move2d(4, reinterpret_cast<char*>(out), kCols * 4, 4,
-               reinterpret_cast<const char*>(in + j * kCols * b.col), b.row * 4, b.col * 4, depth,
-               cols);
+        pack_columns(View<T>{b.at(p, j * kCols), b.row, b.col}, depth, cols, out);
       }
       std::memset(out + depth * kCols, 0, size_t((steps - depth) * kCols * 4));
     }
@@ -246,9 +305,7 @@ struct Job {
     float* a_panels = a_space.reserve((i_end - i_begin) * kRows * slab);
     for (int64_t p = 0; p < k; p += slab) {
       int64_t depth = std::min(slab, k - p), steps = padded(depth);
-      for (int64_t i = i_begin; i < i_end; ++i) {
-        pack_a(i, p, depth, a_panels + (i - i_begin) * kRows * steps);
-      }
+      pack_a(i_begin, i_end, p, depth, a_panels);
       float keep = p == 0 ? beta : 1.0f;
       for (int64_t j = j_begin; j < j_end; ++j) {
         int64_t col = j * kCols, cols = std::min(kCols, n - col);
@@ -259,8 +316,17 @@ struct Job {
           int64_t first = row(i), height = row(i + 1) - first;
           // The next panel of b comes in quarters, beside the first blocks.
           const float* soon = x + kCols * steps + std::min(i - i_begin, kVectors - 1) * 16 * steps;
-          table[size_t(height - 1)](steps, a_panels + (i - i_begin) * kRows * steps, x, alpha, keep,
-                                    c + first * c_row + col, c_row, mask, soon);
+          const float* y = a_panels + (i - i_begin) * kRows * steps;
+          C* out = c + first * c_row + col;
+          if constexpr (kRounds) {
+            alignas(64) float block[kRows * kCols];
+            table[size_t(height - 1)](steps, y, x, alpha, 0, block, kCols, mask, soon);
+            for (int64_t r = 0; r < height; ++r) {
+              narrow(block + r * kCols, beta, out + r * c_row, cols);
+            }
+          } else {
+            table[size_t(height - 1)](steps, y, x, alpha, keep, out, c_row, mask, soon);
+          }
         }
       }
     }
@@ -301,27 +367,30 @@ bool has_sgemm() {
   return yes;
 }
 
-void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t a_row,
-           int64_t a_col, const float* b, int64_t b_row, int64_t b_col, float beta, float* c,
-           int64_t c_row) {
-  int64_t width = std::min(n, kPanelFloats / kDepth);
+namespace {
+
+template <class T, class C>
+void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta, C* c,
+              int64_t c_row) {
+  constexpr bool kRounds = !std::is_same_v<C, float>;
+  int64_t width = std::min(n, kRounds ? std::max(kPanelFloats / k, kCols) : kPanelFloats / kDepth);
   int64_t depth = std::max<int64_t>(kPanelFloats / (width + kCols) / kDepth, 1) * kDepth;
-  depth = std::min(k, depth);
+  depth = kRounds ? k : std::min(k, depth);
   float* panels = b_space.reserve((width + 2 * kCols) * padded(depth));
   for (int64_t j = 0; j < n; j += width) {
     for (int64_t p = 0; p < k; p += depth) {
-      Job job{m,
-              std::min(width, n - j),
-              std::min(depth, k - p),
-              {a + p * a_col, a_row, a_col},
-              {b + p * b_row + j * b_col, b_row, b_col},
-              panels,
-              alpha,
-              p == 0 ? beta : 1.0f,
-              c + j,
-              c_row,
-              blocks_of(m, kRows),
-              0};
+      Job<T, C> job{m,
+                    std::min(width, n - j),
+                    std::min(depth, k - p),
+                    {a.at(0, p), a.row, a.col},
+                    {b.at(p, j), b.row, b.col},
+                    panels,
+                    alpha,
+                    p == 0 ? beta : 1.0f,
+                    c + j,
+                    c_row,
+                    blocks_of(m, kRows),
+                    0};
       job.b_blocks = blocks_of(job.n, kCols);
       job.run();
     }
@@ -329,11 +398,40 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t
   b_space.trim();
 }
 
+// A long k is summed in floats that are rounded at the end.
+template <class T>
+void multiply_halves(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
+                     T* c, int64_t c_row) {
+  if (k <= kWholeHalves) return multiply(m, n, k, alpha, a, b, beta, c, c_row);
+  Workspace sums;
+  float* sum = sums.reserve(m * n);
+  multiply(m, n, k, alpha, a, b, 0, sum, n);
+  parallel_for(m, std::max<int64_t>(1, (1 << 14) / n), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) narrow(sum + i * n, beta, c + i * c_row, n);
+  });
+}
+
+}  // namespace
+
+void sgemm(DType dtype, int64_t m, int64_t n, int64_t k, float alpha, MatrixRef a, MatrixRef b,
+           float beta, void* c, int64_t c_row) {
+  auto view = [](MatrixRef x, auto zero) {
+    using T = decltype(zero);
+    return View<T>{static_cast<const T*>(x.data), x.row_stride, x.col_stride};
+  };
+  auto halves = [&](auto zero) {
+    using T = decltype(zero);
+    multiply_halves(m, n, k, alpha, view(a, zero), view(b, zero), beta, static_cast<T*>(c), c_row);
+  };
+  if (dtype == DType::BF16) return halves(BF16());
+  if (dtype == DType::F16) return halves(F16());
+  multiply(m, n, k, alpha, view(a, 0.0f), view(b, 0.0f), beta, static_cast<float*>(c), c_row);
+}
+
 }  // namespace rl::cpu
 #else
 namespace rl::cpu {
 bool has_sgemm() { return false; }
-void sgemm(int64_t, int64_t, int64_t, float, const float*, int64_t, int64_t, const float*, int64_t,
-           int64_t, float, float*, int64_t) {}
+void sgemm(DType, int64_t, int64_t, int64_t, float, MatrixRef, MatrixRef, float, void*, int64_t) {}
 }  // namespace rl::cpu
 #endif

@@ -36,17 +36,42 @@ def add_safe_globals(safe_globals: Sequence[Allowed]) -> None:
 
 
 def get_safe_globals() -> list[Allowed]:
-    """What ``add_safe_globals`` added."""
+    """What ``add_safe_globals`` added.
+
+    >>> import rushlight as torch
+    >>> from fractions import Fraction
+    >>> torch.serialization.add_safe_globals([Fraction])
+    >>> Fraction in torch.serialization.get_safe_globals()
+    True
+    >>> torch.serialization.clear_safe_globals()
+    """
     return list(_extra)
 
 
 def clear_safe_globals() -> None:
-    """Takes back all that ``add_safe_globals`` allowed."""
+    """Takes back all that ``add_safe_globals`` allowed.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     _extra.clear()
 
 
 class safe_globals:
-    """``add_safe_globals`` for the length of a ``with`` block."""
+    """``add_safe_globals`` for the length of a ``with`` block.
+
+    >>> import rushlight as torch
+    >>> import io
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> torch.save(Fraction(1, 3), file)
+    >>> _ = file.seek(0)
+    >>> with torch.serialization.safe_globals([Fraction]):
+    ...     torch.load(file)
+    Fraction(1, 3)
+    """
 
     def __init__(self, safe_globals: Sequence[Allowed]) -> None:
         self._items = list(safe_globals)
@@ -97,7 +122,11 @@ def known(full_name: str) -> Any:
     return CLASSES.get(full_name) if found is None else found
 
 
-def unknown_global(full_name: str) -> UnpicklingError:
+class UnknownGlobal(UnpicklingError):
+    """A file names what is neither known nor allowed."""
+
+
+def unknown_global(full_name: str) -> UnknownGlobal:
     """The error for a name that is neither known nor allowed."""
     module, _, name = full_name.rpartition(".")
     shown = name if module == "builtins" else full_name
@@ -123,7 +152,7 @@ def unknown_global(full_name: str) -> UnpicklingError:
         "`torch.serialization.safe_globals([" + shown + "])` context manager to allowlist this "
         "global if you trust it and the file."
     )
-    return UnpicklingError("\n".join(lines))
+    return UnknownGlobal("\n".join(lines))
 
 
 def _resolve_loaded(module: str, name: str) -> Any:

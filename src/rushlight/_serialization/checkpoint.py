@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap as _mmap
 import pickletools
@@ -10,7 +11,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
-from rushlight._serialization.allowed import allowed_globals, known, python3_name
+from rushlight._serialization.allowed import UnknownGlobal, allowed_globals, known, python3_name
 from rushlight._serialization.archive import ALIGNMENT, Reader, Writer
 from rushlight._serialization.pickling import dump
 from rushlight._serialization.storages import (
@@ -70,7 +71,14 @@ class CheckpointReader:
     def load(self) -> Any:
         """The saved object."""
         data = self._archive.read("data.pkl")
-        return Unpickler(io.BytesIO(data), len(data), self._find_storage, self._encoding).load()
+        machine = Unpickler(io.BytesIO(data), len(data), self._find_storage, self._encoding)
+        try:
+            return machine.load()
+        except UnknownGlobal as error:
+            with contextlib.suppress(ValueError):
+                names = ", ".join(_unknown(names_in_pickle(data)))
+                error.add_note(f"All that the file names and load does not know: {names}")
+            raise
 
     def _find_storage(self, identity: Any) -> LoadedStorage:
         kind, key, location, numel = storage_identity(identity, 5)
@@ -128,8 +136,11 @@ def map_file(path: Any, flags: int) -> _mmap.mmap:
 
 def unknown_names(file: Any) -> list[str]:
     """The names in a zip checkpoint that ``load`` would refuse."""
+    return _unknown(names_in_pickle(Reader(file).read("data.pkl")))
+
+
+def _unknown(names: set[str]) -> list[str]:
     allowed = allowed_globals()
-    names = names_in_pickle(Reader(file).read("data.pkl"))
     return sorted(n for n in names if known(n) is None and n not in allowed)
 
 

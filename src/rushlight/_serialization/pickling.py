@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from rushlight import _C
 from rushlight._layout import layout, memory_format
 from rushlight._serialization.storages import STORAGE_NAMES
-from rushlight._tensor import UntypedStorage
 from rushlight.nn.parameter import Parameter
+from rushlight.storage import UntypedStorage
 
 DEFAULT_PROTOCOL = 2
 
@@ -181,7 +181,10 @@ class Pickler(_PythonPickler):
         write(pickle.EMPTY_TUPLE + pickle.REDUCE + pickle.TUPLE + pickle.REDUCE)
 
     def _save_storage(self, storage: UntypedStorage) -> None:
-        self.save(self._storage_id(storage._bytes, None))
+        flat = storage._bytes
+        if flat.numel() != flat._storage_bytes():
+            flat = flat.clone()  # a part of a storage is saved as one of its own
+        self.save(self._storage_id(flat, None))
 
     def _save_storage_id(self, item: StorageId) -> None:
         saved = ("storage", item.type_name, item.key, "cpu", item.numel)

@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from rushlight import _C
-from rushlight._tensor import _LEGACY, UntypedStorage
+from rushlight._tensor import _LEGACY
+from rushlight.storage import UntypedStorage
 
 # "FloatStorage" and the like, as PyTorch's files name the dtype of a storage.
 STORAGE_DTYPES = {f"{name}Storage": dtype for name, dtype in _LEGACY.items()}

@@ -218,6 +218,21 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
     """Decorates the ``backward`` of a Function: it runs under the mixed precision of its forward.
 
     See ``custom_fwd``.
+
+    >>> import rushlight as torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return 2 * g
+    >>> with torch.autocast("cpu"):
+    ...     y = Double.apply(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
+    >>> y.dtype
+    torch.float32
     """
     _check_device_type(device_type)
     if bwd is None:

@@ -52,7 +52,14 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves, or of ``inputs`` only."""
+    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves, or of ``inputs`` only.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> torch.autograd.backward([x.sum(), (x * x).sum()])
+    >>> x.grad
+    tensor([3., 5.])
+    """
     if grad_variables is not None:
         import warnings
 
@@ -193,6 +200,7 @@ class strict(grad_mode._Mode):
         self.mode = mode
 
     def clone(self) -> strict:
+        """Another of its kind, in the same mode."""
         return strict(self.mode)
 
     def __enter__(self) -> None:

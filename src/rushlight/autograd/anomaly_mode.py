@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
 
 class set_detect_anomaly:
-    """Switches anomaly mode, at once; as a context manager it is undone at the end."""
+    """Switches anomaly mode, at once; as a context manager it is undone at the end.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor(0.0, requires_grad=True)
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     try:
+    ...         (x.sqrt() * 0).backward()
+    ...     except RuntimeError as error:
+    ...         print(str(error).splitlines()[0])
+    Function 'SqrtBackward0' returned nan values in its 0th output.
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())

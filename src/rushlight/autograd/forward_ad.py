@@ -51,12 +51,29 @@ def enter_dual_level() -> int:
 
     Levels belong to the process, not to a thread. `dual_level` is the form that cannot be
     forgotten to be left.
+
+    >>> import rushlight as torch
+    >>> import rushlight.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> dual = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> fwAD.unpack_dual(2 * dual).tangent
+    tensor(2.)
+    >>> fwAD.exit_dual_level(level=level)
     """
     return _C._enter_dual_level()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leaves the innermost level; tensors lose their tangents of it, and the memory is freed."""
+    """Leaves the innermost level; tensors lose their tangents of it, and the memory is freed.
+
+    >>> import rushlight as torch
+    >>> import rushlight.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> dual = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> fwAD.exit_dual_level()
+    >>> fwAD.unpack_dual(dual).tangent is None
+    True
+    """
     _C._exit_dual_level(_last_level() if level is None else level)
 
 
@@ -95,6 +112,13 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal of a dual tensor, a view without the tangent, and the tangent, or None.
 
     Outside of any level the tensor itself and None.
+
+    >>> import rushlight as torch
+    >>> import rushlight.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     dual = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     print(fwAD.unpack_dual(dual * dual).tangent)
+    tensor(6.)
     """
     if level is None:
         level = _last_level()
@@ -130,6 +154,7 @@ class _set_fwd_grad_enabled(_Mode):
         self._before = _C._set_visible_levels(_ALL_LEVELS if mode else 0)
 
     def clone(self) -> _set_fwd_grad_enabled:
+        """Another of its kind, in the same mode."""
         return type(self)(self.mode)
 
     def __enter__(self) -> None:

@@ -194,7 +194,23 @@ _TWICE = "trying to differentiate twice a function that was marked with @once_di
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a backward that is not itself differentiable: a second derivative raises."""
+    """Marks a backward that is not itself differentiable: a second derivative raises.
+
+    >>> import rushlight as torch
+    >>> from rushlight.autograd.function import once_differentiable
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, g):
+    ...         return 2 * ctx.saved_tensors[0] * g
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(Square.apply(x), x)
+    (tensor(6.),)
+    """
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:

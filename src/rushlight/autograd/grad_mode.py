@@ -53,6 +53,7 @@ class _Mode:
     """A context manager that also decorates functions, generators and classes' methods."""
 
     def clone(self) -> _Mode:
+        """Another of its kind, in the same mode."""
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -107,7 +108,16 @@ class no_grad(_PlainMode):
 
 
 class enable_grad(_PlainMode):
-    """Operations inside are recorded, even within ``no_grad``."""
+    """Operations inside are recorded, even within ``no_grad``.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     with torch.enable_grad():
+    ...         y = 2 * x
+    >>> y.requires_grad
+    True
+    """
 
     def __init__(self, function: Any = None) -> None:
         self._before = False
@@ -120,13 +130,22 @@ class enable_grad(_PlainMode):
 
 
 class set_grad_enabled(_Mode):
-    """Switches recording on or off, at once; as a context manager it is undone at the end."""
+    """Switches recording on or off, at once; as a context manager it is undone at the end.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.set_grad_enabled(False):
+    ...     y = 2 * x
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
         self._before = _C._set_grad_enabled(mode)
 
     def clone(self) -> set_grad_enabled:
+        """Another of its kind, in the same mode."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
@@ -144,7 +163,15 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """No recording, no version counting: the tensors made inside never take part in a graph."""
+    """No recording, no version counting: the tensors made inside never take part in a graph.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.inference_mode():
+    ...     y = 2 * x
+    >>> y.requires_grad, y.is_inference()
+    (False, True)
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):
@@ -156,6 +183,7 @@ class inference_mode(_Mode):
         self._before = (False, False)
 
     def clone(self) -> inference_mode:
+        """Another of its kind, in the same mode."""
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -176,6 +204,7 @@ class set_multithreading_enabled(_Mode):
         self.mode = mode
 
     def clone(self) -> set_multithreading_enabled:
+        """Another of its kind, in the same mode."""
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:
@@ -208,6 +237,7 @@ class _force_original_view_tracking(_Mode):
         self.mode = mode
 
     def clone(self) -> _force_original_view_tracking:
+        """Another of its kind, in the same mode."""
         return _force_original_view_tracking(self.mode)
 
     def __enter__(self) -> None:
@@ -228,6 +258,7 @@ class _unsafe_preserve_version_counter(_Mode):
         self._before = [tensor._version for tensor in self.tensors]
 
     def clone(self) -> _unsafe_preserve_version_counter:
+        """Another of its kind, in the same mode."""
         return _unsafe_preserve_version_counter(self.tensors)
 
     def __enter__(self) -> None:

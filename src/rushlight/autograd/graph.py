@@ -35,12 +35,26 @@ class GradientEdge(namedtuple("GradientEdge", "node output_nr ownership_token", 
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge that the gradient of ``tensor`` flows into."""
+    """The edge that the gradient of ``tensor`` flows into.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * 2)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
     return GradientEdge(*_C._gradient_edge(tensor))
 
 
 def increment_version(tensor: Any) -> None:
-    """Counts an in-place change that the engine could not see."""
+    """Counts an in-place change that the engine could not see.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     tensors = (tensor,) if isinstance(tensor, _C.Tensor) else tensor
     for t in tensors:
         _C._increment_version(t)
@@ -151,7 +165,14 @@ def _sharing(pack: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class disable_saved_tensors_hooks:
-    """Inside, entering ``saved_tensors_hooks`` raises with the given message."""
+    """Inside, entering ``saved_tensors_hooks`` raises with the given message.
+
+    >>> import rushlight as torch
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     y = torch.ones(2, requires_grad=True).exp()
+    >>> y.requires_grad
+    True
+    """
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
@@ -166,7 +187,16 @@ class disable_saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps saved tensors in main memory, where they lie already: copies of them."""
+    """Keeps saved tensors in main memory, where they lie already: copies of them.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept, share=True)

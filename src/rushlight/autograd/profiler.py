@@ -7,7 +7,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rushlight import _C
-from rushlight.autograd._profiler_ranges import StepRanges
 from rushlight.autograd.profiler_util import (
     EventList,
     FormattedTimesMixin,
@@ -92,7 +91,6 @@ class profile:
         self._rows: list[Any] | None = None
         self._events: EventList | None = None
         self._thread = 0
-        self._steps = StepRanges()
 
     def __enter__(self) -> Self | None:
         if not self.enabled:
@@ -117,13 +115,11 @@ class profile:
         if self.custom_trace_id_callback is not None:
             self.trace_id = self.custom_trace_id_callback()
         _C._profile_start(self.record_shapes or self.with_flops, self.with_stack)
-        self._steps.install()
 
     def _stop(self) -> None:
         if threading.get_native_id() != self._thread:
             raise RuntimeError("a profiler must be stopped in the thread that started it")
         rows = _C._profile_stop()
-        self._steps.remove()
         if self.acc_events and self._rows is not None:
             shift = len(self._rows)
             rows = [(*r[:4], r[4] + shift if r[4] >= 0 else -1, *r[5:]) for r in rows]

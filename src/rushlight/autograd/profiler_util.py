@@ -172,6 +172,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def is_backward(self) -> bool:
+        """Whether it belongs to a backward pass."""
         return self.scope == 1
 
     @property

@@ -55,12 +55,22 @@ class DeferredCudaCallError(Exception):
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.is_available()
+    False
+    """
     return False
 
 
 def is_initialized() -> bool:
-    """False: there is nothing to initialise."""
+    """False: there is nothing to initialise.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.is_initialized()
+    False
+    """
     return False
 
 
@@ -80,7 +90,12 @@ def is_current_stream_capturing() -> bool:
 
 
 def device_count() -> int:
-    """0."""
+    """0.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.device_count()
+    0
+    """
     return 0
 
 

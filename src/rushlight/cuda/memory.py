@@ -19,7 +19,12 @@ __all__ = [
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes that tensors take on a device: 0."""
+    """Bytes that tensors take on a device: 0.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_allocated()
+    0
+    """
     return 0
 
 
@@ -61,7 +66,11 @@ def list_gpu_processes(device: Any = None) -> str:
 
 
 def empty_cache() -> None:
-    """Nothing to give back. ``rushlight.empty_cache()`` does it for the CPU."""
+    """Nothing to give back. ``rushlight.empty_cache()`` does it for the CPU.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.empty_cache()
+    """
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:

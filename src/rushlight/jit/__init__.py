@@ -107,7 +107,13 @@ def trace(func: Any, example_inputs: Any = None, **options: Any) -> Any:
 
 
 def trace_module(mod: Any, inputs: dict[str, Any], **options: Any) -> Any:
-    """The module itself, after its methods have run once on their example inputs."""
+    """The module itself, after its methods have run once on their example inputs.
+
+    >>> import rushlight as torch
+    >>> module = torch.jit.trace_module(torch.nn.ReLU(), {"forward": torch.ones(2)})
+    >>> module(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     for name, example in inputs.items():
         trace(getattr(mod, name), example)
     return mod
@@ -147,7 +153,12 @@ def unused(fn: Any) -> Any:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """The value.
+
+    >>> import rushlight as torch
+    >>> torch.jit.annotate(int, 3)
+    3
+    """
     return the_value
 
 
@@ -160,12 +171,22 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def is_scripting() -> bool:
-    """False: functions run as they are."""
+    """False: functions run as they are.
+
+    >>> import rushlight as torch
+    >>> torch.jit.is_scripting()
+    False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """False: functions run as they are."""
+    """False: functions run as they are.
+
+    >>> import rushlight as torch
+    >>> torch.jit.is_tracing()
+    False
+    """
     return False
 
 
@@ -209,12 +230,23 @@ class Future:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Calls ``func`` at once; ``wait`` gives its result."""
+    """Calls ``func`` at once; ``wait`` gives its result.
+
+    >>> import rushlight as torch
+    >>> future = torch.jit.fork(torch.add, torch.ones(2), 1)
+    >>> torch.jit.wait(future)
+    tensor([2., 2.])
+    """
     return Future(func, args, kwargs)
 
 
 def wait(future: Future) -> Any:
-    """The result of ``fork``."""
+    """The result of ``fork``.
+
+    >>> import rushlight as torch
+    >>> torch.jit.wait(torch.jit.fork(torch.sqrt, torch.tensor(4.0)))
+    tensor(2.)
+    """
     return future.wait()
 
 

@@ -54,7 +54,9 @@ def __getattr__(name: str) -> object:
         return [*loaded.__all__, "Buffer", "Parameter", "UninitializedBuffer", "functional", "init"]
     if name in globals():
         return globals()[name]
-    raise AttributeError(f"module 'rushlight.nn' has no attribute {name!r}")
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.nn", name)
 
 
 def __dir__() -> list[str]:

@@ -27,6 +27,10 @@ def rrelu(
     """``x`` where positive, else ``x`` times a slope drawn from [lower, upper].
 
     Outside of training the slope is the middle of the two.
+
+    >>> import rushlight as torch
+    >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.1, 0.3)
+    tensor([-0.2000,  2.0000])
     """
     if lower > upper:
         raise RuntimeError(
@@ -51,7 +55,13 @@ def rrelu_(
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Samples from the softmax, through which gradients flow; ``hard`` gives one-hot vectors."""
+    """Samples from the softmax, through which gradients flow; ``hard`` gives one-hot vectors.
+
+    >>> import rushlight as torch
+    >>> y = torch.nn.functional.gumbel_softmax(torch.zeros(4, 3), hard=True)
+    >>> y.sum(dim=1)
+    tensor([1., 1., 1., 1.])
+    """
     if eps != 1e-10:
         import warnings
 
@@ -77,7 +87,14 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """The cross entropy of a linear layer's output; ``options`` are accepted."""
+    """The cross entropy of a linear layer's output; ``options`` are accepted.
+
+    >>> import rushlight as torch
+    >>> F = torch.nn.functional
+    >>> x, weight, target = torch.zeros(2, 4), torch.ones(3, 4), torch.tensor([0, 2])
+    >>> round(F.linear_cross_entropy(x, weight, target).item(), 4)
+    1.0986
+    """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
     if linear_weight.dim() < 2:

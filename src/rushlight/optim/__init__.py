@@ -31,4 +31,6 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module(f"rushlight.optim.{name}")
-    raise AttributeError(f"module 'rushlight.optim' has no attribute '{name}'")
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.optim", name)

@@ -115,13 +115,15 @@ class SteppedOptimizer(Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
-                state = self._state_of(p, group)
-                view = torch.view_as_real if p.is_complex() else _itself
-                grad = view(-p.grad if group["maximize"] else p.grad)
-                tensors = {
-                    k: v if k in self._scalars or v is None else view(v) for k, v in state.items()
-                }
-                self._update(view(p), grad, tensors, group, _to_scalar(group["lr"]))
+                self._apply(p, p.grad, self._state_of(p, group), group)
+
+    @classmethod
+    def _apply(cls, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """The formula for one parameter; complex ones are taken as pairs of real numbers."""
+        view = torch.view_as_real if p.is_complex() else _itself
+        tensors = {k: v if k in cls._scalars or v is None else view(v) for k, v in state.items()}
+        grad = view(-grad if group["maximize"] else grad)
+        cls._update(view(p), grad, tensors, group, _to_scalar(group.get("lr")))
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[p]
@@ -129,8 +131,13 @@ class SteppedOptimizer(Optimizer):
             _C._optimizer_init(self._rule, group, p, state)
         return state
 
+    @staticmethod
+    def _complete(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Puts in what a state may lack."""
+
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         raise NotImplementedError
 
@@ -155,3 +162,44 @@ def shrink(p: Tensor, lr: Any, weight_decay: Any) -> None:
 def average(mean: Tensor, value: Tensor, weight: Any) -> Tensor:
     """Moves a running mean towards a value, in place."""
     return mean.add_((value - mean) * weight)
+
+
+# What the lists of a functional form are called in a parameter's state, where it is not the
+# singular.
+_KEYS = {"state_steps": "step", "momentum_buffer_list": "momentum_buffer", "state_sums": "sum"}
+_PAIRS = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+}
+
+
+def functional(
+    kind: type[SteppedOptimizer], lists: str, optional: str, required: str, grads: str = "grads"
+) -> Callable[..., None]:
+    """The rule of an optimizer as torch's function of lists: `lists` and `optional` name the
+    arguments that follow the parameters and their gradients, `required` those by keyword."""
+    states = lists.split()
+    positions = ["params", grads, *states, *optional.split()]
+    name = kind.__name__.lower()
+
+    def step(*args: Any, **options: Any) -> None:
+        given = {**dict(zip(positions, args, strict=False)), **options}
+        for each in (*positions[: 2 + len(states)], *required.split()):
+            if each not in given:
+                raise TypeError(f"{name}() missing a required argument: '{each}'")
+        group = {"maximize": False, **kind._options, **given}
+        for pair, parts in _PAIRS.items():
+            if parts[0] in given:
+                group[pair] = tuple(given[part] for part in parts)
+        for i, (p, grad) in enumerate(zip(given["params"], given[grads], strict=True)):
+            kept = {_KEYS.get(s, s[:-1]): given[s][i] for s in states if i < len(given[s])}
+            kind._complete(p, grad, kept, group)
+            for s in states:
+                if i < len(given[s]):
+                    given[s][i] = kept[_KEYS.get(s, s[:-1])]
+            kind._apply(p, grad, kept, group)
+
+    step.__name__ = step.__qualname__ = name
+    step.__doc__ = f"One step of {kind.__name__} for parameters, gradients and state in lists."
+    return step

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check, check_rates, decayed
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    average,
+    check,
+    check_rates,
+    decayed,
+    functional,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(SteppedOptimizer, rule="Adadelta"):
@@ -60,8 +67,9 @@ class Adadelta(SteppedOptimizer, rule="Adadelta"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         rho, eps, changes = group["rho"], group["eps"], state["acc_delta"]
         state["step"] += 1
@@ -70,3 +78,11 @@ class Adadelta(SteppedOptimizer, rule="Adadelta"):
         change = (changes + eps).sqrt() / (square + eps).sqrt() * grad
         average(changes, change * change, 1 - rho)
         p.sub_(change * lr)
+
+
+adadelta = functional(
+    Adadelta,
+    "square_avgs acc_deltas state_steps",
+    "capturable foreach differentiable has_complex",
+    "lr rho eps weight_decay maximize",
+)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, check, check_kinds, check_rates, decayed
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    check,
+    check_kinds,
+    check_rates,
+    decayed,
+    functional,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(SteppedOptimizer, rule="Adagrad"):
@@ -79,11 +86,20 @@ class Adagrad(SteppedOptimizer, rule="Adagrad"):
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         state["step"] += 1
         grad = decayed(grad, p, group["weight_decay"])
         size = lr / (1 + (state["step"].item() - 1) * group["lr_decay"])
         total = state["sum"].add_(grad * grad)
         p.sub_(grad / (total.sqrt() + group["eps"]) * size)
+
+
+adagrad = functional(
+    Adagrad,
+    "state_sums state_steps",
+    "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
+    "lr weight_decay lr_decay eps maximize",
+)

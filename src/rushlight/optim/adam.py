@@ -11,6 +11,7 @@ from rushlight.optim._stepped import (
     check_kinds,
     check_rates,
     decayed,
+    functional,
     shrink,
 )
 from rushlight.optim.optimizer import ParamsT, _to_scalar
@@ -19,7 +20,7 @@ TYPE_CHECKING = False  # type checkers read it as True; the imports below cost t
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(SteppedOptimizer, rule="Adam"):
@@ -88,8 +89,9 @@ class Adam(SteppedOptimizer, rule="Adam"):
         super().__init__(params, defaults)
         check_kinds(fused, foreach, differentiable)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         beta1, beta2 = group["betas"]
         mean, square, decay = state["exp_avg"], state["exp_avg_sq"], group["weight_decay"]
@@ -108,3 +110,12 @@ class Adam(SteppedOptimizer, rule="Adam"):
         size = lr / (1 - beta1**step)
         root = square.sqrt() / (1 - beta2**step) ** 0.5
         p.sub_(mean.clone() / (root + group["eps"]) * size)
+
+
+adam = functional(
+    Adam,
+    "exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+    "foreach capturable differentiable fused grad_scale found_inf has_complex"
+    " decoupled_weight_decay",
+    "amsgrad beta1 beta2 lr weight_decay eps maximize",
+)

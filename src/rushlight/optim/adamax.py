@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import rushlight as torch
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check_rates, decayed
+from rushlight.optim._stepped import SteppedOptimizer, average, check_rates, decayed, functional
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(SteppedOptimizer, rule="Adamax"):
@@ -59,8 +59,9 @@ class Adamax(SteppedOptimizer, rule="Adamax"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         beta1, beta2 = group["betas"]
         state["step"] += 1
@@ -69,3 +70,11 @@ class Adamax(SteppedOptimizer, rule="Adamax"):
         largest = torch.maximum(state["exp_inf"] * beta2, grad.abs() + group["eps"])
         state["exp_inf"].copy_(largest)
         p.sub_(mean / largest * (lr / (1 - beta1 ** state["step"].item())))
+
+
+adamax = functional(
+    Adamax,
+    "exp_avgs exp_infs state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "eps beta1 beta2 lr weight_decay",
+)

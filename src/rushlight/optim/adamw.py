@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim.adam import Adam
+from rushlight.optim.adam import Adam, adam
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam, rule="AdamW"):
@@ -59,3 +59,8 @@ class AdamW(Adam, rule="AdamW"):
         super().__setstate__(state)
         for group in self.param_groups:  # state dicts of older versions do not say
             group["decoupled_weight_decay"] = True
+
+
+def adamw(*args: Any, **options: Any) -> None:
+    """One step of AdamW for parameters, gradients and state in lists."""
+    adam(*args, **options, decoupled_weight_decay=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check_rates, decayed
+from rushlight.optim._stepped import SteppedOptimizer, average, check_rates, decayed, functional
 from rushlight.optim.optimizer import ParamsT, _get_value
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(SteppedOptimizer, rule="ASGD"):
@@ -60,8 +60,9 @@ class ASGD(SteppedOptimizer, rule="ASGD"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         eta, mu = state["eta"].item(), state["mu"].item()
         state["step"] += 1
@@ -75,3 +76,11 @@ class ASGD(SteppedOptimizer, rule="ASGD"):
         lr = _get_value(lr)
         state["eta"].fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+asgd = functional(
+    ASGD,
+    "axs mus etas state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "lambd lr t0 alpha weight_decay",
+)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check, check_rates, decayed, shrink
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    average,
+    check,
+    check_rates,
+    decayed,
+    functional,
+    shrink,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(SteppedOptimizer, rule="NAdam"):
@@ -65,8 +73,9 @@ class NAdam(SteppedOptimizer, rule="NAdam"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         (beta1, beta2), decay = group["betas"], group["weight_decay"]
         state["step"] += 1
@@ -85,3 +94,11 @@ class NAdam(SteppedOptimizer, rule="NAdam"):
         scale = (square / (1 - beta2**step)).sqrt() + group["eps"]
         p.sub_(grad / scale * (lr * (1 - mu) / (1 - product)))
         p.sub_(mean / scale * (lr * mu_next / (1 - product * mu_next)))
+
+
+nadam = functional(
+    NAdam,
+    "exp_avgs exp_avg_sqs mu_products state_steps",
+    "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
+    "beta1 beta2 lr weight_decay momentum_decay eps",
+)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check_rates, decayed, shrink
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    average,
+    check_rates,
+    decayed,
+    functional,
+    shrink,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(SteppedOptimizer, rule="RAdam"):
@@ -61,8 +68,9 @@ class RAdam(SteppedOptimizer, rule="RAdam"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         (beta1, beta2), decay = group["betas"], group["weight_decay"]
         state["step"] += 1
@@ -81,3 +89,11 @@ class RAdam(SteppedOptimizer, rule="RAdam"):
             variance /= (longest - 4) * (longest - 2) * length
             change = change * (correction**0.5 / (square.sqrt() + group["eps"])) * variance**0.5
         p.sub_(change)
+
+
+radam = functional(
+    RAdam,
+    "exp_avgs exp_avg_sqs state_steps",
+    "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
+    "beta1 beta2 lr weight_decay eps",
+)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, average, check, check_rates, decayed
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    average,
+    check,
+    check_rates,
+    decayed,
+    functional,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(SteppedOptimizer, rule="RMSprop"):
@@ -66,8 +73,9 @@ class RMSprop(SteppedOptimizer, rule="RMSprop"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         alpha = group["alpha"]
         state["step"] += 1
@@ -81,3 +89,11 @@ class RMSprop(SteppedOptimizer, rule="RMSprop"):
             buffer = state["momentum_buffer"]
             change = buffer.mul_(group["momentum"]).add_(change).clone()
         p.sub_(change * lr)
+
+
+rmsprop = functional(
+    RMSprop,
+    "square_avgs grad_avgs momentum_buffer_list state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "lr alpha eps weight_decay momentum centered",
+)

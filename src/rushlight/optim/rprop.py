@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import rushlight as torch
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, check, check_rates
+from rushlight.optim._stepped import SteppedOptimizer, check, check_rates, functional
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(SteppedOptimizer, rule="Rprop"):
@@ -58,8 +58,9 @@ class Rprop(SteppedOptimizer, rule="Rprop"):
         }
         super().__init__(params, defaults)
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         shrink, grow = group["etas"]
         state["step"] += 1
@@ -71,3 +72,11 @@ class Rprop(SteppedOptimizer, rule="Rprop"):
         grad = torch.where(turn < 0, torch.zeros_like(grad), grad)
         p.sub_(grad.sign() * size)
         state["prev"].copy_(grad)
+
+
+rprop = functional(
+    Rprop,
+    "prevs step_sizes state_steps",
+    "foreach capturable maximize differentiable has_complex",
+    "step_size_min step_size_max etaminus etaplus",
+)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from rushlight._C import Tensor
-from rushlight.optim._stepped import SteppedOptimizer, check, check_kinds, check_rates, decayed
+from rushlight.optim._stepped import (
+    SteppedOptimizer,
+    check,
+    check_kinds,
+    check_rates,
+    decayed,
+    functional,
+)
 from rushlight.optim.optimizer import ParamsT
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(SteppedOptimizer, rule="SGD"):
@@ -73,15 +80,23 @@ class SGD(SteppedOptimizer, rule="SGD"):
         if group["momentum"] == 0:
             return {}
         state: dict[str, Any] = self.state[p]
-        if state.get("momentum_buffer") is None:
-            grad: Any = p.grad
+        grad: Any = p.grad
+        kept = dict(state)
+        self._complete(p, grad, kept, group)
+        state["momentum_buffer"] = kept["momentum_buffer"]
+        return kept
+
+    @staticmethod
+    def _complete(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """A buffer starts as the first gradient."""
+        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
             start = decayed(-grad if group["maximize"] else grad, p, group["weight_decay"])
             state["momentum_buffer"] = start.detach().clone()
-            return {**state, "first": None}
-        return state
+            state["first"] = None
 
+    @staticmethod
     def _update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+        p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         momentum = group["momentum"]
         grad = decayed(grad, p, group["weight_decay"])
@@ -91,3 +106,12 @@ class SGD(SteppedOptimizer, rule="SGD"):
                 buffer.mul_(momentum).add_(grad * (1 - group["dampening"]))
             grad = grad + buffer * momentum if group["nesterov"] else buffer.clone()
         p.sub_(grad * lr)
+
+
+sgd = functional(
+    SGD,
+    "momentum_buffer_list",
+    "has_sparse_grad foreach fused grad_scale found_inf",
+    "weight_decay momentum lr dampening nesterov maximize",
+    grads="d_p_list",
+)

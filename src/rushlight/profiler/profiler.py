@@ -109,7 +109,17 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[profile], None]:
-    """An ``on_trace_ready`` that writes each trace to a folder, for TensorBoard."""
+    """An ``on_trace_ready`` that writes each trace to a folder, for TensorBoard.
+
+    >>> import rushlight as torch
+    >>> import os, tempfile
+    >>> from rushlight.profiler import profile, tensorboard_trace_handler
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with profile(on_trace_ready=tensorboard_trace_handler(folder)):
+    ...         _ = torch.ones(2) + 1
+    ...     len(os.listdir(folder))
+    1
+    """
 
     def handler(prof: profile) -> None:
         import socket

@@ -41,8 +41,7 @@ class HookedCall:
         if passage is None:
             self.result = module.forward(*self.args, **self.kwargs)
         else:
-            self.result = passage.run(self.args, self.kwargs)
-            self.args = passage.inputs
+            self.args, self.result = passage.run(self.args, self.kwargs)
         self.run_forward_hooks()
         if passage is not None:
             self.result = passage.leave(self.result)
@@ -190,7 +189,6 @@ class BackwardPassage:
         self.grad_outputs: tuple[Any, ...] | None = None
         self.input_places: list[int] | None = None
         self.output_places: list[int] | None = None
-        self.inputs: tuple[Any, ...] = ()
         self.input_count = self.output_count = 0
 
     def pass_through(self, values: tuple[Any, ...]) -> tuple[Any, list[int] | None, Any]:
@@ -207,18 +205,19 @@ class BackwardPassage:
         kind = type(values)
         return (kind(changed) if kind is tuple else kind(*changed)), places, node
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """What forward got, and what it gave."""
         self.input_count = len(args)
-        self.inputs, self.input_places, node = self.pass_through(args)
+        inputs, self.input_places, node = self.pass_through(args)
         if self.input_places is None:
-            return self.module.forward(*args, **kwargs)
+            return args, self.module.forward(*args, **kwargs)
         node.register_hook(self.after_inputs)
-        versions = [self.inputs[i]._version for i in self.input_places]
-        result = self.module.forward(*self.inputs, **kwargs)
+        versions = [inputs[i]._version for i in self.input_places]
+        result = self.module.forward(*inputs, **kwargs)
         for i, version in zip(self.input_places, versions, strict=True):
-            if self.inputs[i]._version != version:
-                args[i].copy_(self.inputs[i])
-        return result
+            if inputs[i]._version != version:
+                args[i].copy_(inputs[i])
+        return inputs, result
 
     def leave(self, result: Any) -> Any:
         values = result if isinstance(result, tuple) else (result,)

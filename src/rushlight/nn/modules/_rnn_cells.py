@@ -122,7 +122,12 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    >>> import rushlight as torch
+    >>> torch.nn.GRUCell(4, 8)(torch.zeros(3, 4)).shape
+    torch.Size([3, 8])
+    """
 
     op = "gru_cell"
 
@@ -138,7 +143,13 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM; the state is a pair."""
+    """One step of an LSTM; the state is a pair.
+
+    >>> import rushlight as torch
+    >>> hidden, cell = torch.nn.LSTMCell(4, 8)(torch.zeros(3, 4))
+    >>> hidden.shape, cell.shape
+    (torch.Size([3, 8]), torch.Size([3, 8]))
+    """
 
     op = "lstm_cell"
 

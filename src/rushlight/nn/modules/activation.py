@@ -224,7 +224,19 @@ class ReLU6(Hardtanh):
         return "inplace=True" if self.inplace else ""
 
 
-class ELU(_Activation):
+class _ExponentialUnit(_Activation):
+    """An activation with a factor ``alpha``."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"alpha={self.alpha}")
+
+
+class ELU(_ExponentialUnit):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``.
 
     >>> import rushlight as torch
@@ -232,19 +244,11 @@ class ELU(_Activation):
     tensor([-0.8647,  0.0000,  3.0000])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"alpha={self.alpha}")
 
-
-class CELU(ELU):
+class CELU(_ExponentialUnit):
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``.
 
     >>> import rushlight as torch
@@ -374,7 +378,18 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(Module):
+class _Shrink(Module):
+    """An activation that is zero near zero."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
     """``x`` where its magnitude exceeds ``lambd``, else 0.
 
     >>> import rushlight as torch
@@ -382,18 +397,11 @@ class Hardshrink(Module):
     tensor([-2.,  0.,  3.])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
-
-class Softshrink(Hardshrink):
+class Softshrink(_Shrink):
     """``x`` moved towards 0 by ``lambd``, and 0 where it is nearer.
 
     >>> import rushlight as torch

@@ -209,7 +209,7 @@ class Conv3d(_Conv):
     op = "conv3d"
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     """The gradient of a convolution as a layer: it enlarges its input."""
 
     def __init__(
@@ -288,7 +288,7 @@ class _ConvTranspose(_ConvNd):
         )
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """The transposed convolution of (batch, channels, length).
 
     >>> import rushlight as torch
@@ -300,7 +300,7 @@ class ConvTranspose1d(_ConvTranspose):
     op = "conv_transpose1d"
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """The transposed convolution of (batch, channels, height, width).
 
     >>> import rushlight as torch
@@ -312,7 +312,7 @@ class ConvTranspose2d(_ConvTranspose):
     op = "conv_transpose2d"
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """The transposed convolution of (batch, channels, depth, height, width).
 
     >>> import rushlight as torch

@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
@@ -26,7 +26,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Sets elements to zero with probability ``p`` and scales the others up.
 
     >>> import rushlight as torch
@@ -38,7 +38,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Sets whole channels of (batch, channels, length) to zero.
 
     >>> import rushlight as torch
@@ -51,7 +51,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Sets whole channels of (batch, channels, height, width) to zero.
 
     >>> import rushlight as torch
@@ -64,7 +64,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Sets whole channels of (batch, channels, depth, height, width) to zero.
 
     >>> import rushlight as torch
@@ -77,7 +77,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance, for SELU networks.
 
     >>> import rushlight as torch
@@ -89,7 +89,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels.
 
     >>> import rushlight as torch

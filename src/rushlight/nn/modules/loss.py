@@ -129,7 +129,14 @@ class NLLLoss(_WeightedLoss):
 class NLLLoss2d(NLLLoss):
     """Deprecated: NLLLoss takes images as well."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         import warnings
 
         warnings.warn(
@@ -138,7 +145,7 @@ class NLLLoss2d(NLLLoss):
             FutureWarning,
             stacklevel=2,
         )
-        super().__init__(*args, **kwargs)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -357,7 +364,14 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log probability of a sequence of labels, over all its alignments."""
+    """Minus the log probability of a sequence of labels, over all its alignments.
+
+    >>> import rushlight as torch
+    >>> scores = torch.zeros(5, 1, 3).log_softmax(dim=2)  # time, batch, classes
+    >>> targets, lengths = torch.tensor([[1, 2]]), torch.tensor([2])
+    >>> torch.nn.CTCLoss()(scores, targets, torch.tensor([5]), lengths)
+    tensor(0.9689)
+    """
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

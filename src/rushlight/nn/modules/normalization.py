@@ -156,13 +156,8 @@ class RMSNorm(Module):
         )
 
 
-class LocalResponseNorm(Module):
-    """Divides each channel by a power of its neighbours' mean square.
-
-    >>> import rushlight as torch
-    >>> torch.nn.LocalResponseNorm(3)(torch.zeros(1, 4, 2, 2)).shape
-    torch.Size([1, 4, 2, 2])
-    """
+class _ResponseNorm(Module):
+    """A norm over neighbouring channels."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -171,14 +166,23 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-class CrossMapLRN2d(LocalResponseNorm):
+class LocalResponseNorm(_ResponseNorm):
+    """Divides each channel by a power of its neighbours' mean square.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LocalResponseNorm(3)(torch.zeros(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+
+class CrossMapLRN2d(_ResponseNorm):
     """The same for images; an even ``size`` looks at as many channels as the odd one below it.
 
     >>> import rushlight as torch

@@ -34,7 +34,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _CircularPad(_Pad):
+class _CircularPadNd(_Pad):
     mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class _CircularPad(_Pad):
         return F.pad(input, self.padding, self.mode)
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Continues the last dimension with its other end.
 
     >>> import rushlight as torch
@@ -56,7 +56,7 @@ class CircularPad1d(_CircularPad):
     dims = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Continues the last two dimensions with their other ends.
 
     >>> import rushlight as torch
@@ -67,7 +67,7 @@ class CircularPad2d(_CircularPad):
     dims = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Continues the last three dimensions with their other ends.
 
     >>> import rushlight as torch
@@ -78,7 +78,7 @@ class CircularPad3d(_CircularPad):
     dims = 3
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     mode = "constant"
 
     def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
@@ -92,7 +92,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Continues the last dimension with one value.
 
     >>> import rushlight as torch
@@ -103,7 +103,7 @@ class ConstantPad1d(_ConstantPad):
     dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Continues the last two dimensions with one value.
 
     >>> import rushlight as torch
@@ -114,7 +114,7 @@ class ConstantPad2d(_ConstantPad):
     dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Continues the last three dimensions with one value.
 
     >>> import rushlight as torch
@@ -125,7 +125,7 @@ class ConstantPad3d(_ConstantPad):
     dims = 3
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__(padding, 0.0)
 
@@ -160,7 +160,15 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
+
+
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Continues the last dimension with its mirror image.
 
     >>> import rushlight as torch
@@ -168,10 +176,10 @@ class ReflectionPad1d(_Pad):
     tensor([[[3., 2., 1., 2., 3., 2., 1.]]])
     """
 
-    dims, mode = 1, "reflect"
+    dims = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Continues the last two dimensions with their mirror image.
 
     >>> import rushlight as torch
@@ -179,10 +187,10 @@ class ReflectionPad2d(_Pad):
     tensor([[[[2., 1., 2., 3., 2.]]]])
     """
 
-    dims, mode = 2, "reflect"
+    dims = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Continues the last three dimensions with their mirror image.
 
     >>> import rushlight as torch
@@ -190,10 +198,10 @@ class ReflectionPad3d(_Pad):
     torch.Size([1, 1, 4, 5, 6])
     """
 
-    dims, mode = 3, "reflect"
+    dims = 3
 
 
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_ReplicationPadNd):
     """Continues the last dimension with its end values.
 
     >>> import rushlight as torch
@@ -201,10 +209,10 @@ class ReplicationPad1d(_Pad):
     tensor([[[1., 1., 1., 2., 3., 3., 3.]]])
     """
 
-    dims, mode = 1, "replicate"
+    dims = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Continues the last two dimensions with their end values.
 
     >>> import rushlight as torch
@@ -212,10 +220,10 @@ class ReplicationPad2d(_Pad):
     tensor([[[[1., 1., 2., 3., 3.]]]])
     """
 
-    dims, mode = 2, "replicate"
+    dims = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Continues the last three dimensions with their end values.
 
     >>> import rushlight as torch
@@ -223,4 +231,4 @@ class ReplicationPad3d(_Pad):
     torch.Size([1, 1, 4, 5, 6])
     """
 
-    dims, mode = 3, "replicate"
+    dims = 3

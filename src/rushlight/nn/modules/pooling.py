@@ -26,7 +26,7 @@ class _Pool(Module):
     op: str
 
 
-class _MaxPool(_Pool):
+class _MaxPoolNd(_Pool):
     def __init__(
         self,
         kernel_size: Any,
@@ -62,7 +62,7 @@ class _MaxPool(_Pool):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest value of each window of (batch, channels, length).
 
     >>> import rushlight as torch
@@ -73,7 +73,7 @@ class MaxPool1d(_MaxPool):
     op = "max_pool1d"
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest value of each window of (batch, channels, height, width).
 
     >>> import rushlight as torch
@@ -84,7 +84,7 @@ class MaxPool2d(_MaxPool):
     op = "max_pool2d"
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest value of each window of (batch, channels, depth, height, width).
 
     >>> import rushlight as torch
@@ -95,7 +95,7 @@ class MaxPool3d(_MaxPool):
     op = "max_pool3d"
 
 
-class _MaxUnpool(_Pool):
+class _MaxUnpoolNd(_Pool):
     dims: int
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -114,7 +114,7 @@ class _MaxUnpool(_Pool):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts values back where max_pool1d found them, among zeros.
 
     >>> import rushlight as torch
@@ -127,7 +127,7 @@ class MaxUnpool1d(_MaxUnpool):
     dims, op = 1, "max_unpool1d"
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts values back where max_pool2d found them, among zeros.
 
     >>> import rushlight as torch
@@ -140,7 +140,7 @@ class MaxUnpool2d(_MaxUnpool):
     dims, op = 2, "max_unpool2d"
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts values back where max_pool3d found them, among zeros.
 
     >>> import rushlight as torch
@@ -153,7 +153,12 @@ class MaxUnpool3d(_MaxUnpool):
     dims, op = 3, "max_unpool3d"
 
 
-class AvgPool1d(Module):
+class _AvgPoolNd(_Pool):
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window of (batch, channels, length).
 
     >>> import rushlight as torch
@@ -186,11 +191,8 @@ class AvgPool1d(Module):
             self.count_include_pad,
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(_Pool):
+class _AvgPoolOfAreas(_AvgPoolNd):
     def __init__(
         self,
         kernel_size: Any,
@@ -219,11 +221,8 @@ class _AvgPool(_Pool):
             self.divisor_override,
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolOfAreas):
     """The mean of each window of (batch, channels, height, width).
 
     >>> import rushlight as torch
@@ -234,7 +233,7 @@ class AvgPool2d(_AvgPool):
     op = "avg_pool2d"
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolOfAreas):
     """The mean of each window of (batch, channels, depth, height, width).
 
     >>> import rushlight as torch
@@ -287,18 +286,28 @@ class _FractionalMaxPool(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Max pooling over windows whose places are drawn, to any smaller height and width."""
+    """Max pooling over windows whose places are drawn, to any smaller height and width.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FractionalMaxPool2d(2, output_ratio=0.7)(torch.zeros(1, 3, 10, 10)).shape
+    torch.Size([1, 3, 7, 7])
+    """
 
     dims, op = 2, "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Max pooling over windows whose places are drawn, to any smaller depth, height and width."""
+    """Max pooling over windows whose places are drawn, to any smaller depth, height and width.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FractionalMaxPool3d(2, output_size=5)(torch.zeros(1, 3, 8, 8, 8)).shape
+    torch.Size([1, 3, 5, 5, 5])
+    """
 
     dims, op = 3, "fractional_max_pool3d"
 
 
-class _LPPool(_Pool):
+class _LPPoolNd(_Pool):
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> None:
@@ -320,7 +329,7 @@ class _LPPool(_Pool):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The power sum of each window of (batch, channels, length).
 
     >>> import rushlight as torch
@@ -331,7 +340,7 @@ class LPPool1d(_LPPool):
     op = "lp_pool1d"
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The power sum of each window of (batch, channels, height, width).
 
     >>> import rushlight as torch
@@ -342,7 +351,7 @@ class LPPool2d(_LPPool):
     op = "lp_pool2d"
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The power sum of each window of (batch, channels, depth, height, width).
 
     >>> import rushlight as torch
@@ -353,19 +362,21 @@ class LPPool3d(_LPPool):
     op = "lp_pool3d"
 
 
-class _AdaptiveAvgPool(_Pool):
+class _AdaptivePool(_Pool):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Any:
-        return getattr(F, self.op)(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveMaxPool(_AdaptiveAvgPool):
+class _AdaptiveAvgPoolNd(_AdaptivePool):
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self.op)(input, self.output_size)
+
+
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
@@ -374,7 +385,7 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
         return getattr(F, self.op)(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Max pooling to a length of ``output_size``.
 
     >>> import rushlight as torch
@@ -385,7 +396,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     op = "adaptive_max_pool1d"
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Max pooling to a height and width of ``output_size``; None keeps a dimension.
 
     >>> import rushlight as torch
@@ -396,7 +407,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     op = "adaptive_max_pool2d"
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Max pooling to a depth, height and width of ``output_size``.
 
     >>> import rushlight as torch
@@ -407,7 +418,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     op = "adaptive_max_pool3d"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Mean pooling to a length of ``output_size``.
 
     >>> import rushlight as torch
@@ -418,7 +429,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     op = "adaptive_avg_pool1d"
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Mean pooling to a height and width of ``output_size``; None keeps a dimension.
 
     >>> import rushlight as torch
@@ -429,7 +440,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     op = "adaptive_avg_pool2d"
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Mean pooling to a depth, height and width of ``output_size``.
 
     >>> import rushlight as torch

@@ -44,7 +44,15 @@ class set_checkpoint_early_stop(_Setting):
 
 
 class set_checkpoint_debug_enabled(_Setting):
-    """Inside, errors list every saved tensor (True) or those near the difference (False)."""
+    """Inside, errors list every saved tensor (True) or those near the difference (False).
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     y = checkpoint(torch.sin, torch.ones(2, requires_grad=True), use_reentrant=False)
+    >>> y.requires_grad
+    True
+    """
 
     def __init__(self, enabled: bool | None) -> None:
         self.value = enabled

@@ -17,6 +17,7 @@ class CheckpointFunction:
 
     @staticmethod
     def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """What ``checkpoint`` returns."""
         return checkpoint(run_function, *args, preserve_rng_state=preserve_rng_state)
 
 
@@ -61,10 +62,12 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
+        """Remembers a kind of device."""
         DefaultDeviceType._kind = device
 
     @staticmethod
     def get_device_type() -> str:
+        """The kind of device that was set."""
         return DefaultDeviceType._kind
 
 

@@ -17,7 +17,19 @@ _AROUND = 3  # saved tensors shown before and after the first difference
 
 
 class CheckpointError(RuntimeError):
-    """A recomputation did not save what the forward pass had saved."""
+    """A recomputation did not save what the forward pass had saved.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import CheckpointError, checkpoint
+    >>> steps = [torch.sin, torch.cos]
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> y = checkpoint(lambda t: steps.pop()(t), x, use_reentrant=False)
+    >>> try:
+    ...     y.sum().backward()
+    ... except CheckpointError:
+    ...     print("the two runs differ")
+    the two runs differ
+    """
 
 
 class Unfollowable(CheckpointError):

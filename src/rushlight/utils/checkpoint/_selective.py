@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy answers about an op. Results that are offloaded stay in main memory."""
+    """What a policy answers about an op. Results that are offloaded stay in main memory.
+
+    >>> from rushlight.utils.checkpoint import CheckpointPolicy
+    >>> [policy.name for policy in CheckpointPolicy][:2]
+    ['MUST_SAVE', 'PREFER_SAVE']
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from rushlight import _C
 from rushlight.utils.data._utils.collate import default_collate as default_collate
 from rushlight.utils.data._utils.collate import default_convert as default_convert
 from rushlight.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
@@ -212,9 +213,7 @@ class DataLoader(Generic[_T_co]):
     def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
-        from rushlight.utils.data._utils.workers import _MultiProcessingDataLoaderIter
-
-        return _MultiProcessingDataLoaderIter(self)
+        return __getattr__("_MultiProcessingDataLoaderIter")(self)
 
     @property
     def _auto_collation(self) -> bool:
@@ -272,6 +271,7 @@ class _BaseDataLoaderIter:
         self._collate_fn = loader.collate_fn
         self._persistent_workers = loader.persistent_workers
         self._num_yielded = 0
+        self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         if loader.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
@@ -296,7 +296,11 @@ class _BaseDataLoaderIter:
         raise NotImplementedError(f"{type(self).__name__} defines no _next_data")
 
     def __next__(self) -> Any:
-        data = self._next_data()
+        event = _C._profile_begin(self._profile_name)  # None without a profiler
+        try:
+            data = self._next_data()
+        finally:
+            _C._profile_end(event)
         self._num_yielded += 1
         said = self._IterableDataset_len_called
         if said is not None and self._num_yielded > said:
@@ -340,3 +344,11 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def _next_data(self) -> Any:
         return self._dataset_fetcher.fetch(next(self._sampler_iter))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_MultiProcessingDataLoaderIter":
+        from rushlight.utils.data._utils import workers  # needs this module itself
+
+        return workers._MultiProcessingDataLoaderIter
+    raise AttributeError(f"module 'rushlight.utils.data.dataloader' has no attribute {name!r}")

@@ -7,20 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import rushlight
+from rushlight import distributed
 from rushlight.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
-
-
-def _process_group() -> Any:
-    try:
-        from importlib import import_module
-
-        return import_module("rushlight.distributed")
-    except ImportError:
-        raise RuntimeError(
-            "Requires distributed package to be available: give num_replicas and rank"
-        ) from None
 
 
 class DistributedSampler(Sampler[int]):
@@ -42,8 +32,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        num_replicas = _process_group().get_world_size() if num_replicas is None else num_replicas
-        rank = _process_group().get_rank() if rank is None else rank
+        num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+        rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

@@ -1,0 +1,134 @@
+"""Storages: the memory behind tensors."""
+
+from __future__ import annotations
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    import os
+    from typing import Any
+
+__all__ = ["UntypedStorage"]
+
+
+class UntypedStorage:
+    """The memory behind a tensor, as bytes; or a number of new ones.
+
+    >>> import rushlight as torch
+    >>> t = torch.tensor([1, 2], dtype=torch.uint8)
+    >>> t.untyped_storage().tolist()
+    [1, 2]
+    """
+
+    _bytes: Tensor
+
+    def __init__(self, source: Tensor | int = 0, *, device: Any = None) -> None:
+        if isinstance(source, Tensor):
+            self._bytes = _C._storage_tensor(source)
+        else:
+            self._bytes = _C._namespaces[""]["empty"](source, dtype=_C.uint8)
+
+    @classmethod
+    def _of(cls, flat: Tensor) -> UntypedStorage:
+        storage = cls.__new__(UntypedStorage)
+        storage._bytes = flat
+        return storage
+
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> UntypedStorage:
+        """The bytes of a file, mapped; ``shared`` writes go to the file, which may grow."""
+        import mmap
+        import os
+
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        flags = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
+        descriptor = os.open(filename, flags, 0o666)
+        try:
+            size = os.fstat(descriptor).st_size
+            if shared and size < nbytes:
+                os.truncate(descriptor, nbytes)
+            elif nbytes > size:
+                raise RuntimeError(
+                    f"from_file: {nbytes} bytes wanted, and '{os.fspath(filename)}' has {size}"
+                )
+            if not (nbytes or size):
+                return cls._of(_C._namespaces[""]["empty"](0, dtype=_C.uint8))
+            return cls._of(_C._share_buffer(mmap.mmap(descriptor, nbytes or size, access=access)))
+        finally:
+            os.close(descriptor)
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self._bytes.data_ptr()
+
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self._bytes.numel()
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """The size of an element: one byte."""
+        return 1
+
+    @property
+    def device(self) -> _C.device:
+        """Where the memory lies."""
+        return self._bytes.device
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself."""
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        """The storage itself: it lies in main memory."""
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        return self._of(self._bytes.clone())
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Takes over the bytes of another storage of the same size."""
+        self._bytes.copy_(source._bytes)
+        return self
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Sets every byte."""
+        self._bytes.fill_(value)
+        return self
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        values: list[int] = self._bytes.tolist()
+        return values
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """A byte; of a slice, a storage on the same memory."""
+        part = self._bytes[index]
+        return self._of(part) if isinstance(index, slice) else part.item()
+
+    def __setitem__(self, index: int | slice, value: int) -> None:
+        self._bytes[index] = value
+
+    def is_shared(self) -> bool:
+        """Whether other processes can see the memory."""
+        return self._bytes.is_shared()
+
+    def share_memory_(self) -> UntypedStorage:
+        """Moves the memory, with all tensors on it, where other processes see it too."""
+        self._bytes.share_memory_()
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._bytes._is_same_storage(other._bytes)
+
+    def __hash__(self) -> int:
+        return hash(self._bytes._storage_id())
+
+    def __repr__(self) -> str:
+        return f"<UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}>"
