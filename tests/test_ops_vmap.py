@@ -96,10 +96,17 @@ def batch_of(t, is_batched, dim):
     return torch.stack(variations(t), dim) if is_batched else t
 
 
+def decides_shapes(given, chosen):
+    """Shapes may depend on indices and masks, and then may not differ between samples."""
+    return any(c and not t.is_floating_point() for c, t in zip(chosen, given, strict=True))
+
+
 @every(ENTRIES)
 def test_vmap_is_the_stack_of_slices(entry):
     if "function" not in entry["forms"] or entry["family"] in ("random", "creation"):
         pytest.skip("draws numbers or makes new tensors: tests/test_vmap.py")
+    if entry["result"] == "object":
+        pytest.skip("does not give tensors of one shape for all samples")
     if "stride" in entry["signature"]:
         pytest.skip("depends on the layout in memory, which is another one in a batch")
     f = function(path(entry))
@@ -120,10 +127,9 @@ def test_vmap_is_the_stack_of_slices(entry):
                         lambda *ts, a=arguments, p=places: tuple(call(f, a, p, ts)), tuple(dims)
                     )(*given)
                 except RuntimeError as error:
-                    # Shapes that depend on values may not differ between samples.
-                    decides = any(c and not g.is_floating_point() for c, g in zip(chosen, given))
-                    assert decides and str(error).startswith("vmap: "), error
-                    continue
+                    if decides_shapes(given, chosen) and str(error).startswith("vmap: "):
+                        continue
+                    raise
                 for got, right in zip(found, wanted, strict=True):
                     check(got, right)
 
@@ -146,7 +152,7 @@ def test_vmap_of_gradients_is_the_stack_of_gradients(op):
         def one(*rows, inputs=inputs, f=f, moving=moving):
             fresh = list(inputs)
             for i, row in zip(moving, rows, strict=True):
-                fresh[i] = row.detach().requires_grad_()
+                fresh[i] = row.detach().clone().requires_grad_()
             return tuple(gradients(f, fresh))
 
         wanted = [one(*(s[n] for s in stacks)) for n in range(SAMPLES_IN_BATCH)]

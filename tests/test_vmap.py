@@ -1,5 +1,7 @@
 """vmap: batches of samples, nested, with random numbers, writes in place, and what it refuses."""
 
+from typing import ClassVar
+
 import pytest
 
 import rushlight as torch
@@ -273,7 +275,7 @@ class ThroughNumbers(torch.autograd.Function):
 
 
 class WithRule(torch.autograd.Function):
-    seen: list = []
+    seen: ClassVar[list] = []
 
     @staticmethod
     def forward(ctx, x, y):

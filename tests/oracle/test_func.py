@@ -159,7 +159,7 @@ REFUSED = {
 def test_refused_with_the_same_class_of_error(name):
     classes = []
     for torch in LIBRARIES:
-        with pytest.raises(Exception) as error:  # noqa: PT011
+        with pytest.raises(Exception) as error:
             REFUSED[name](torch)
         classes.append(error.type)
     assert classes[0] is classes[1]

@@ -44,7 +44,7 @@ def _levels(args: tuple[Any, ...]) -> list[int]:
 
 
 def _size(args: tuple[Any, ...], level: int) -> int:
-    return next(size for a in args for l, size in _C._batch_sizes(a) if l == level)
+    return next(size for a in args for own, size in _C._batch_sizes(a) if own == level)
 
 
 def _by_rule(cls: Any, args: tuple[Any, ...]) -> Any:

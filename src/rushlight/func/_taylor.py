@@ -1,8 +1,8 @@
 """Power series of tensors, computed term by term.
 
 A series is asked for its n-th coefficient and remembers it; to find one it asks others for theirs,
-up to the n-th. A pointwise op follows from its derivative: y' = sum of partial_i(x, y) x_i', where the
-partials, the registry's own formulas, are series again, which may depend on y itself.
+up to the n-th. A pointwise op follows from its derivative: y' is the sum of partial_i(x, y) x_i',
+where the partials, the registry's own formulas, are series again, which may depend on y itself.
 """
 
 from __future__ import annotations
