@@ -15,6 +15,7 @@ SCRIPTS = [
     "elementwise",
     "rows",
     "gemm",
+    "halves",
     "imports",
     "deep",
     "leaks",
