@@ -21,6 +21,7 @@ SCRIPTS = [
     "leaks",
     "checkpoint",
     "train",
+    "modules",
     "optimizers",
     "data",
 ]
