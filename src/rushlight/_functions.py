@@ -174,8 +174,9 @@ def broadcast_shapes(*shapes: Any) -> _C.Size:
     for shape in shapes:
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if any(size < 0 for size in sizes):
-            raise RuntimeError(
-                f"broadcast_shapes: Trying to create tensor with negative dimension: {shape}"
+            raise ValueError(
+                "broadcast_shapes: Attempting to broadcast a dimension with negative length: "
+                f"{shape}"
             )
         result = [1] * (len(sizes) - len(result)) + result
         for i, size in enumerate(reversed(sizes), 1):
