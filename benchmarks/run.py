@@ -15,11 +15,13 @@ SCRIPTS = [
     "elementwise",
     "rows",
     "gemm",
+    "halves",
     "imports",
     "deep",
     "leaks",
     "checkpoint",
     "train",
+    "modules",
     "optimizers",
     "data",
 ]

@@ -130,8 +130,9 @@ def _prepare_workers() -> None:
 
     get_command_line._rushlight = True  # type: ignore[attr-defined]
     spawn.get_command_line = get_command_line
-    preloaded: list[str] = vars(forkserver._forkserver)["_preload_modules"]
-    forkserver.set_forkserver_preload([*preloaded, "rushlight._aliased"])
+    # Each worker imports the program itself: in the server it might come before the alias.
+    others = [m for m in vars(forkserver._forkserver)["_preload_modules"] if m != "__main__"]
+    forkserver.set_forkserver_preload(["rushlight._aliased", *others])
 
 
 def install() -> None:

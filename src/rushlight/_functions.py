@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "allclose", "as_tensor", "asarray", "can_cast", "equal", "from_dlpack", "from_numpy",
-    "frombuffer", "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_storage",
-    "is_tensor", "isclose", "numel", "result_type", "scalar_tensor", "set_printoptions", "tensor",
-    "to_dlpack", "typename",
+    "allclose", "as_tensor", "asarray", "broadcast_shapes", "can_cast", "equal", "from_dlpack",
+    "from_numpy", "frombuffer", "get_device", "is_complex", "is_floating_point", "is_inference",
+    "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "isclose", "numel",
+    "result_type", "scalar_tensor", "set_printoptions", "tensor", "to_dlpack", "typename",
 ]  # fmt: skip
 
 _ops = _C._namespaces[""]
@@ -161,6 +161,47 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
 def to_dlpack(tensor: Tensor) -> Any:
     """A DLPack capsule on the memory of a tensor."""
     return _C._to_dlpack(tensor)
+
+
+def broadcast_shapes(*shapes: Any) -> _C.Size:
+    """The shape that tensors of these shapes broadcast to.
+
+    >>> import rushlight as torch
+    >>> torch.broadcast_shapes((2, 1), (3,), 1)
+    torch.Size([2, 3])
+    """
+    result: list[int] = []
+    for shape in shapes:
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(size < 0 for size in sizes):
+            raise ValueError(
+                "broadcast_shapes: Attempting to broadcast a dimension with negative length: "
+                f"{shape}"
+            )
+        result = [1] * (len(sizes) - len(result)) + result
+        for i, size in enumerate(reversed(sizes), 1):
+            if size != 1 and result[-i] not in (1, size):
+                raise RuntimeError(
+                    "broadcast_shapes: Shape mismatch: objects cannot be broadcast to a single "
+                    f"shape: {shapes}"
+                )
+            result[-i] = size if size != 1 else result[-i]
+    return _C.Size(result)
+
+
+def get_device(input: Tensor) -> int:
+    """-1: the tensor lies in main memory."""
+    return input.get_device()
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return input.shape == other.shape
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype holds negative numbers."""
+    return input.dtype.is_signed
 
 
 def is_tensor(obj: Any) -> bool:

@@ -173,6 +173,41 @@ def test_programs_give_torchs_losses_and_gradients(program, dtype):
         np.testing.assert_allclose(a, b, rtol=0, atol=6 * step * np.abs(b).max())
 
 
+def losses_of(library, weights, dtype, steps=10):
+    """The losses of a small transformer's training in a region, from given weights."""
+    nn = library.nn
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    model = nn.Sequential(nn.Linear(6, 16), layer, nn.LayerNorm(16), nn.Linear(16, 4))
+    if weights is None:
+        weights = {k: v.numpy().copy() for k, v in model.state_dict().items()}
+    model.load_state_dict({k: library.from_numpy(v.copy()) for k, v in weights.items()})
+    x, classes = arrays((8, 5, 6))[0], np.arange(40) % 4
+    x, target = library.from_numpy(x), library.from_numpy(classes)
+    optimizer = library.optim.AdamW(model.parameters(), lr=0.01)
+    scaler = library.amp.GradScaler("cpu", init_scale=256.0, enabled=dtype == "float16")
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        with library.autocast("cpu", getattr(library, dtype)):
+            loss = nn.functional.cross_entropy(model(x).reshape(40, 4), target)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses, weights
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_transformer_trains_as_in_torch(dtype):
+    torch.manual_seed(0)
+    theirs, weights = losses_of(torch, None, dtype)
+    ours, _ = losses_of(rushlight, weights, dtype)
+    assert theirs[-1] < 0.9 * theirs[0]
+    np.testing.assert_allclose(ours, theirs, rtol=0.01)
+
+
 def scaled_run(library, scripted):
     """The log of a scaler that meets finite and infinite gradients as scripted."""
     w = library.ones(3, requires_grad=True)

@@ -119,6 +119,13 @@ torch.zeros(2).type('torch.Foo')
 torch.set_default_tensor_type('torch.cuda.FloatTensor')
 torch.zeros(3).new(2, 2).shape
 torch.zeros(3, dtype=torch.int64).new([1, 2]).dtype
+torch.broadcast_shapes((2, 1), (3,), 1)
+torch.broadcast_shapes((2,), (3,))
+torch.broadcast_shapes((-1,), (3,))
+torch.get_device(torch.zeros(1))
+torch.is_same_size(torch.zeros(1), torch.zeros(1, 1))
+torch.is_signed(torch.zeros(1, dtype=torch.uint8))
+torch.utils.deterministic.fill_uninitialized_memory
 torch.compile(abs, mode='default', options={'a': 1})
 torch.compile(abs, mode='what')
 torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-6)

@@ -1,6 +1,5 @@
 #include "kernels/cpu/block.h"
 
-#include <bit>
 #include <type_traits>
 
 #include "kernels/cpu/half.h"
@@ -15,18 +14,6 @@ RL_CLONES void convert(const void* from, void* to, int64_t n) {
   To* __restrict y = static_cast<To*>(to);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
-}
-
-// BF16's own conversion, without the branch that keeps the loop above from being a vector one.
-RL_CLONES void f32_to_bf16(const void* from, void* to, int64_t n) {
-  const float* __restrict x = static_cast<const float*>(from);
-  uint16_t* __restrict y = static_cast<uint16_t*>(to);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t u = std::bit_cast<uint32_t>(x[i]), quiet = (u >> 16) | 0x40;
-    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    y[i] = uint16_t((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-  }
 }
 
 template <class From>
@@ -44,11 +31,13 @@ RL_CLONES void abs_block(const void* from, void* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::hypot(x[2 * i], x[2 * i + 1]);
 }
 
-void f16_to_f32(const void* from, void* to, int64_t n) {
-  floats_from_halves(static_cast<float*>(to), static_cast<const F16*>(from), n);
+template <class T>
+void floats_of(const void* from, void* to, int64_t n) {
+  floats_from_halves(static_cast<float*>(to), static_cast<const T*>(from), n);
 }
-void f32_to_f16(const void* from, void* to, int64_t n) {
-  halves_from_floats(static_cast<F16*>(to), static_cast<const float*>(from), n);
+template <class T>
+void halves_of(const void* from, void* to, int64_t n) {
+  halves_from_floats(static_cast<T*>(to), static_cast<const float*>(from), n);
 }
 
 // Which small types are computed as which large one.
@@ -65,7 +54,8 @@ constexpr bool widens() {
 
 template <class To>
 Convert loader(DType d) {
-  if (std::is_same_v<To, float> && d == DType::F16) return f16_to_f32;
+  if (std::is_same_v<To, float> && d == DType::F16) return floats_of<F16>;
+  if (std::is_same_v<To, float> && d == DType::BF16) return floats_of<BF16>;
   return visit(d, [](auto zero) -> Convert {
     using From = decltype(zero);
     if constexpr (!std::is_same_v<From, To> && widens<From, To>()) {
@@ -77,8 +67,8 @@ Convert loader(DType d) {
 
 template <class From>
 Convert storer(DType d) {
-  if (std::is_same_v<From, float> && d == DType::F16) return f32_to_f16;
-  if (std::is_same_v<From, float> && d == DType::BF16) return f32_to_bf16;
+  if (std::is_same_v<From, float> && d == DType::F16) return halves_of<F16>;
+  if (std::is_same_v<From, float> && d == DType::BF16) return halves_of<BF16>;
   return visit(d, [](auto zero) -> Convert {
     using To = decltype(zero);
     if constexpr (!std::is_same_v<From, To> && widens<To, From>()) return convert<From, To>;

@@ -77,7 +77,6 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
   X(F32, I8, loop<float, int8_t>)     X(I8, F32, loop<int8_t, float>)                     \
   X(F32, I32, loop<float, int32_t>)   X(I32, F32, loop<int32_t, float>)                   \
   X(F32, I64, loop<float, int64_t>)   X(I64, F32, loop<int64_t, float>)                   \
-  X(F32, BF16, loop<float, BF16>)     X(BF16, F32, loop<BF16, float>)                     \
   X(F32, F64, loop<float, double>)    X(F64, F32, loop<double, float>)                    \
   X(F64, I64, loop<double, int64_t>)  X(I64, F64, loop<int64_t, double>)                  \
   X(F64, I32, loop<double, int32_t>)  X(I32, F64, loop<int32_t, double>)                  \
@@ -104,6 +103,12 @@ void F16_to_F32(void* out, const void* in, int64_t n) {
 void F32_to_F16(void* out, const void* in, int64_t n) {
   halves_from_floats(static_cast<F16*>(out), static_cast<const float*>(in), n);
 }
+void BF16_to_F32(void* out, const void* in, int64_t n) {
+  floats_from_halves(static_cast<float*>(out), static_cast<const BF16*>(in), n);
+}
+void F32_to_BF16(void* out, const void* in, int64_t n) {
+  halves_from_floats(static_cast<BF16*>(out), static_cast<const float*>(in), n);
+}
 
 using Loop = void (*)(void*, const void*, int64_t);
 
@@ -119,6 +124,8 @@ Loop direct(DType to, DType from) {
     RL_CASE(C64, C128)
     RL_CASE(F32, F16)
     RL_CASE(F16, F32)
+    RL_CASE(F32, BF16)
+    RL_CASE(BF16, F32)
     default: return nullptr;
   }
 }

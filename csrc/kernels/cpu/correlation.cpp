@@ -60,24 +60,32 @@ std::vector<Correlation> transposed_correlations(const Convolution& c) {
 
 namespace {
 
-constexpr int64_t kTaskWork = 1 << 18;       // multiplications worth a thread's while
-constexpr int64_t kSourceBytes = 256 << 10;  // of padded source in a task: it stays in L2
-constexpr int64_t kPanelBytes = 32 << 10;    // of weights between reloads of the sums: L1
-constexpr int64_t kPixels = 128;             // whose sums are kept together
+constexpr int64_t kTasks = 4;                   // at least, of a large convolution
+constexpr int64_t kTaskWork = 1 << 18;          // multiplications worth a thread's while
+constexpr int64_t kSourceBytes = 256 << 10;     // of padded source in a task: it stays in L2
+constexpr int64_t kPanelBytes = 32 << 10;       // of weights between reloads of the sums: L1
+constexpr int64_t kWays = 8, kSetBytes = 1024;  // channels this far apart share few cache lines
+constexpr int64_t kPixels = 128;                // whose sums are kept together
 
 int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+double work_of(const Correlation& c) {
+  return double(c.in * c.out * c.taps()) *
+         double(c.axes[0].count * c.axes[1].count * c.axes[2].count);
+}
 
 template <class T>
 class Runner {
  public:
   static constexpr int64_t L = kLanes<T>;
 
-  Runner(const Correlation& c, const T* w, int64_t w_group, int64_t groups, const T* bias)
+  Runner(const Correlation& c, const T* w, int64_t w_group, int64_t groups, const T* bias,
+         int64_t images)
       : c_(c), groups_(groups), bias_(bias) {
     depth_ = c.in * c.taps();
     wide_ = pixels_wide(c);
     split_axis_ = c.axes[0].count > 1 ? 0 : c.axes[1].count > 1 ? 1 : 2;
-    choose_split();
+    choose_split(images);
     place_source();
     pack(w, w_group);
   }
@@ -108,16 +116,21 @@ class Runner {
 
   static bool pixels_wide(const Correlation& c) {
     const Axis& row = c.axes[2];
+    if (row.step != 1) return false;
     double pixels = double(row.count) / double(blocks_of(row.count, L) * L);
     double channels = double(c.out) / double(blocks_of(c.out, L) * L);
-    return row.step == 1 && pixels >= channels * 0.75;
+    // A single vector of channels makes a load for every multiplication.
+    if (c.out <= L) channels *= 0.7;
+    return pixels * double(c.out) / double(blocks_of(c.out, kPixelRows) * kPixelRows) >= channels;
   }
 
-  void choose_split() {
+  void choose_split(int64_t images) {
     const Axis& axis = c_.axes[split_axis_];
     int64_t bytes = c_.in * int64_t(sizeof(T));
     for (const Axis& a : c_.axes) bytes *= (a.count - 1) * a.step + a.reach() + 1;
-    splits_ = std::clamp<int64_t>(blocks_of(bytes, kSourceBytes), 1, axis.count);
+    splits_ = blocks_of(bytes, kSourceBytes);
+    if (work_of(c_) >= double(kTasks * kTaskWork)) splits_ = std::max(splits_, kTasks / images);
+    splits_ = std::clamp<int64_t>(splits_, 1, axis.count);
     if (split_axis_ == 2) splits_ = std::min(splits_, std::max<int64_t>(axis.count / 64, 1));
   }
 
@@ -126,6 +139,9 @@ class Runner {
     for (const Axis& a : c_.axes)
       direct_ &= a.lead == 0 && (a.count - 1) * a.step + a.reach() < a.source;
     if (wide_) direct_ &= c_.axes[2].count % L == 0 && splits_at_lanes();
+    int64_t whole = int64_t(sizeof(T));
+    for (const Axis& a : c_.axes) whole *= a.source;
+    direct_ &= c_.in <= kWays || whole % kSetBytes != 0 || c_.axes[2].step > 1;
     const Axis& axis = c_.axes[split_axis_];
     int64_t most = blocks_of(axis.count, splits_);
     for (int i = 0; i < 3; ++i) {
@@ -135,6 +151,7 @@ class Runner {
     }
     pitch_ = {length_[1] * length_[2], length_[2], 1};
     plane_ = length_[0] * pitch_[0];
+    if (!direct_ && plane_ * int64_t(sizeof(T)) % kSetBytes == 0) plane_ += L;
     for (int64_t ch = 0; ch < c_.in; ++ch)
       for (const Axis::Tap& a : c_.axes[0].taps)
         for (const Axis::Tap& b : c_.axes[1].taps)
@@ -190,6 +207,7 @@ class Runner {
     int64_t stop = std::clamp<int64_t>(a[2].source - from[2], head, length_[2]);
     T* to = padded;
     for (int64_t ch = 0; ch < c_.in; ++ch) {
+      to = padded + ch * plane_;
       for (int64_t d = 0; d < length_[0]; ++d) {
         for (int64_t h = 0; h < length_[1]; ++h, to += length_[2]) {
           int64_t y = from[0] + d, x = from[1] + h;
@@ -208,19 +226,16 @@ class Runner {
     return padded;
   }
 
-  T* place(T* result, int64_t channel, int64_t d, int64_t h, int64_t w) const {
-    const Axis* a = c_.axes;
-    return result +
-           ((channel * a[0].size + a[0].first + d * a[0].stride) * a[1].size + a[1].first +
-            h * a[1].stride) *
-               a[2].size +
-           a[2].first + w * a[2].stride;
+  int64_t plane_of_result() const { return c_.axes[0].count * c_.axes[1].count * c_.axes[2].count; }
+  // The first element of the box's rows from `row` on: rows of a box follow each other.
+  int64_t place(const Box& box, int64_t row) const {
+    return (box.begin[0] * c_.axes[1].count + box.begin[1] + row) * c_.axes[2].count + box.begin[2];
   }
 
   // Lanes are neighbouring pixels of a row.
   void run_pixels(const T* padded, const Box& box, int64_t group, T* result) const {
     const Axis* a = c_.axes;
-    int64_t plane = a[0].size * a[1].size * a[2].size;
+    int64_t plane = plane_of_result();
     int64_t segments = blocks_of(box.count[2], L), rows = box.count[0] * box.count[1];
     int64_t total = rows * segments;
     for (int64_t t = 0; t < total; t += kPixelVectors) {
@@ -230,10 +245,10 @@ class Runner {
         int64_t row = (t + v) / segments, w = (t + v) % segments * L;
         int64_t d = row / box.count[1], h = row % box.count[1];
         tile.in[v] = padded + d * a[0].step * pitch_[0] + h * a[1].step * pitch_[1] + w;
-        tile.out[v] = place(result, 0, d + box.begin[0], h + box.begin[1], w + box.begin[2]);
+        tile.out[v] = result + place(box, row) + w;
         tile.lanes[v] = std::min(L, box.count[2] - w);
       }
-      tile.plane = plane, tile.stride = a[2].stride;
+      tile.plane = plane;
       for (int64_t p = 0; p < panels_; ++p) {
         int64_t m = starts_[size_t(p)], height = starts_[size_t(p + 1)] - m;
         T start[kPixelRows];
@@ -247,7 +262,6 @@ class Runner {
 
   // Lanes are channels of the result; the pixels of a row are broadcast.
   void run_channels(const T* padded, const Box& box, int64_t group, T* result) const {
-    const Axis* a = c_.axes;
     int64_t rows = box.count[0] * box.count[1], across = box.count[2];
     int64_t together = std::max<int64_t>(kPixels / across, 1);
     for (int64_t p = 0; p < panels_; ++p) {
@@ -259,12 +273,8 @@ class Runner {
       for (int64_t r = 0; r < rows; r += together) {
         int64_t stop = std::min(r + together, rows);
         multiply(padded, box, group, p, r, stop, start, sums);
-        for (int64_t row = r; row < stop; ++row) {
-          int64_t d = box.begin[0] + row / box.count[1], h = box.begin[1] + row % box.count[1];
-          T* to = place(result, m, d, h, box.begin[2]);
-          turn_out<T>(sums + (row - r) * across * width, width, across, std::min(width, c_.out - m),
-                      to, a[2].stride, a[0].size * a[1].size * a[2].size);
-        }
+        turn_out<T>(sums, width, (stop - r) * across, std::min(width, c_.out - m),
+                    result + m * plane_of_result() + place(box, r), plane_of_result());
       }
     }
   }
@@ -306,6 +316,73 @@ class Runner {
   AlignedVector<T> weights_;
 };
 
+// Puts the rows of parts that share all but their columns where they belong.
+template <class T>
+void interleave(const Correlation* parts, size_t count, const T* const* from, T* result) {
+  const Axis *a = parts[0].axes, &row = a[2];
+  bool pairs = count == 2 && row.stride == 2;
+  for (int64_t i = 0; i < parts[0].out * a[0].count * a[1].count; ++i) {
+    int64_t h = i % a[1].count, d = i / a[1].count % a[0].count, m = i / (a[1].count * a[0].count);
+    T* to = result + ((m * a[0].size + a[0].first + d * a[0].stride) * a[1].size + a[1].first +
+                      h * a[1].stride) *
+                         row.size;
+    if (pairs) {
+      size_t even = row.first == 0 ? 0 : 1;
+      const Axis &e = parts[even].axes[2], &o = parts[1 - even].axes[2];
+      zip_rows(from[even] + i * e.count, from[1 - even] + i * o.count, o.count, to);
+      if (e.count > o.count) to[2 * o.count] = from[even][i * e.count + o.count];
+    } else {
+      for (size_t k = 0; k < count; ++k) {
+        const Axis& column = parts[k].axes[2];
+        for (int64_t j = 0; j < column.count; ++j)
+          to[column.first + j * column.stride] = from[k][i * column.count + j];
+      }
+    }
+  }
+}
+
+// Parts of a result in steps: each is computed by itself, then all columns of a row are dealt out.
+template <class T>
+class Strided {
+ public:
+  Strided(const std::vector<Correlation>& parts, const T* w, int64_t w_group, int64_t groups,
+          const T* bias)
+      : parts_(parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Axis *a = parts[i].axes, *before = parts[i ? i - 1 : 0].axes;
+      if (i == 0 || a[0].first != before[0].first || a[1].first != before[1].first)
+        starts_.push_back(i);
+      runners_.emplace_back(parts[i], w, w_group, groups, bias, kTasks);
+    }
+    starts_.push_back(parts.size());
+  }
+  int64_t count() const { return int64_t(starts_.size()) - 1; }
+
+  void run(const T* source, int64_t group, int64_t at, T* result) const {
+    size_t begin = starts_[size_t(at)], end = starts_[size_t(at) + 1];
+    std::vector<int64_t> sizes;
+    int64_t total = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const Axis* a = parts_[i].axes;
+      sizes.push_back(parts_[i].out * a[0].count * a[1].count * a[2].count);
+      total += sizes.back();
+    }
+    T* to = workspace<T>(2).reserve(total);
+    std::vector<const T*> rows;
+    for (size_t i = begin; i < end; ++i) {
+      for (int64_t k = 0; k < runners_[i].splits(); ++k) runners_[i].run(source, group, k, to);
+      rows.push_back(to);
+      to += sizes[i - begin];
+    }
+    interleave(&parts_[begin], end - begin, rows.data(), result);
+  }
+
+ private:
+  const std::vector<Correlation>& parts_;
+  std::vector<Runner<T>> runners_;
+  std::vector<size_t> starts_;  // of parts with the same rows
+};
+
 }  // namespace
 
 bool can_correlate() {
@@ -321,31 +398,27 @@ bool can_correlate() {
 template <class T>
 void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
                const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
-  std::vector<Runner<T>> runners;
-  std::vector<int64_t> firsts{0};
-  for (const Correlation& part : parts) {
-    runners.emplace_back(part, w, w_group, groups, bias);
-    firsts.push_back(firsts.back() + runners.back().splits());
-  }
-  auto size = [](const Axis* a, bool source) {
-    return source ? a[0].source * a[1].source * a[2].source : a[0].size * a[1].size * a[2].size;
-  };
-  const Correlation& any = parts[0];
-  int64_t in_plane = any.in * size(any.axes, true), out_plane = any.out * size(any.axes, false);
+  const Axis* a = parts[0].axes;
+  int64_t in_plane = parts[0].in * a[0].source * a[1].source * a[2].source;
+  int64_t out_plane = parts[0].out * a[0].size * a[1].size * a[2].size, images = batch * groups;
   double work = 0;
-  for (const Correlation& p : parts)
-    work += double(p.in * p.out * p.taps()) *
-            double(p.axes[0].count * p.axes[1].count * p.axes[2].count);
-  int64_t each = firsts.back(), images = batch * groups;
-  int64_t grain = std::max<int64_t>(1, int64_t(double(kTaskWork) / (work / double(each) + 1)));
-  parallel_for(images * each, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t image = i / each, at = i % each;
-      size_t part = size_t(std::upper_bound(firsts.begin(), firsts.end(), at) - firsts.begin()) - 1;
-      runners[part].run(source + image * in_plane, image % groups, at - firsts[part],
-                        result + image * out_plane);
-    }
-  });
+  for (const Correlation& part : parts) work += work_of(part);
+  auto split = [&](int64_t each, const auto& run) {
+    int64_t grain = std::max<int64_t>(1, int64_t(double(kTaskWork) / (work / double(each) + 1)));
+    parallel_for(images * each, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t image = i / each;
+        run.run(source + image * in_plane, image % groups, i % each, result + image * out_plane);
+      }
+    });
+  };
+  if (a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1) {
+    Runner<T> runner(parts[0], w, w_group, groups, bias, images);
+    split(runner.splits(), runner);
+  } else {
+    Strided<T> strided(parts, w, w_group, groups, bias);
+    split(strided.count(), strided);
+  }
 }
 
 template void correlate(const std::vector<Correlation>&, int64_t, int64_t, const float*,

@@ -14,6 +14,7 @@
 #include "kernels/cpu/simd.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #define RL_WIDE __attribute__((target("arch=x86-64-v4")))
 #else
 #define RL_WIDE
@@ -90,12 +91,24 @@ struct PixelTile {
   const T* in[kPixelVectors];
   T* out[kPixelVectors];
   int64_t lanes[kPixelVectors];
-  int64_t plane, stride;  // between channels and between lanes of the result
+  int64_t plane;  // between channels of the result
 };
 
 template <class T>
 RL_WIDE inline void copy_row(const T* from, int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+// The first `count` lanes.
+template <class T>
+RL_WIDE inline __attribute__((always_inline)) void put_lanes(T* out, typename Register<T>::type v,
+                                                             int64_t count) {
+#if defined(__x86_64__)
+  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(out, __mmask16((1u << count) - 1), __m512(v));
+  else _mm512_mask_storeu_pd(out, __mmask8((1u << count) - 1), __m512d(v));
+#else
+  for (int64_t i = 0; i < count; ++i) out[i] = v[i];
+#endif
 }
 
 // Rows channels by Vectors of pixels; w has Rows weights for each step.
@@ -112,7 +125,7 @@ RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, cons
 #pragma GCC unroll 6
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) acc[r][v] = V{} + start[r];
+    for (int v = 0; v < Vectors; ++v) acc[r][v] = start[r] - V{};
   }
   for (int64_t k = 0; k < depth; ++k, w += Rows) {
     int64_t offset = offsets[k];
@@ -121,7 +134,7 @@ RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, cons
     for (int v = 0; v < Vectors; ++v) x[v] = *reinterpret_cast<const Loose*>(in[v] + offset);
 #pragma GCC unroll 6
     for (int r = 0; r < Rows; ++r) {
-      V f = V{} + w[r];
+      V f = w[r] - V{};
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) acc[r][v] += f * x[v];
     }
@@ -129,17 +142,8 @@ RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, cons
 #pragma GCC unroll 4
   for (int v = 0; v < Vectors; ++v) {
     T* out = tile.out[v] + at;
-    if (tile.lanes[v] == L && tile.stride == 1) {
 #pragma GCC unroll 6
-      for (int r = 0; r < Rows; ++r) *reinterpret_cast<Loose*>(out + r * tile.plane) = acc[r][v];
-    } else {
-      T line[Rows][L];
-#pragma GCC unroll 6
-      for (int r = 0; r < Rows; ++r) *reinterpret_cast<Loose*>(line[r]) = acc[r][v];
-      for (int r = 0; r < Rows; ++r)
-        for (int64_t i = 0; i < tile.lanes[v]; ++i)
-          out[r * tile.plane + i * tile.stride] = line[r][i];
-    }
+    for (int r = 0; r < Rows; ++r) put_lanes<T>(out + r * tile.plane, acc[r][v], tile.lanes[v]);
   }
 }
 
@@ -177,7 +181,7 @@ RL_WIDE void channel_block(int64_t depth, const T* in, int64_t step, const int64
     for (int v = 0; v < Vectors; ++v) f[v] = *reinterpret_cast<const Loose*>(w + v * L);
 #pragma GCC unroll 16
     for (int p = 0; p < Pixels; ++p) {
-      V b = V{} + x[Unit ? p : p * step];
+      V b = x[Unit ? p : p * step] - V{};
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) acc[p][v] += f[v] * b;
     }
@@ -214,13 +218,23 @@ ChannelKernel<T> channel_kernel(int pixels, int vectors, bool unit) {
   }
 }
 
-// sums [pixels][width] as rows of pixels, `stride` apart, one for each channel.
+// sums [pixels][width] as rows of pixels, one for each channel.
 template <class T>
 void turn_out(const T* sums, int64_t width, int64_t pixels, int64_t channels, T* out,
-              int64_t stride, int64_t plane) {
+              int64_t plane) {
   constexpr int64_t item = sizeof(T);
-  move2d(item, reinterpret_cast<char*>(out), plane * item, stride * item,
+  move2d(item, reinterpret_cast<char*>(out), plane * item, item,
          reinterpret_cast<const char*>(sums), item, width * item, channels, pixels);
+}
+
+// Two rows that take turns.
+template <class T>
+RL_WIDE inline void zip_rows(const T* __restrict even, const T* __restrict odd, int64_t pairs,
+                             T* __restrict to) {
+  for (int64_t i = 0; i < pairs; ++i) {
+    to[2 * i] = even[i];
+    to[2 * i + 1] = odd[i];
+  }
 }
 
 }  // namespace rl::cpu

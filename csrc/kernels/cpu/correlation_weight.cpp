@@ -52,7 +52,7 @@ RL_WIDE void weight_block(const Walk& walk, const T* g, const T* x, const int64_
         for (int v = 0; v < Vectors; ++v) b[v] = *reinterpret_cast<const Loose*>(in[v] + at);
 #pragma GCC unroll 8
         for (int r = 0; r < Rows; ++r) {
-          V f = V{} + g[r * walk.g_plane + i];
+          V f = g[r * walk.g_plane + i] - V{};
 #pragma GCC unroll 3
           for (int v = 0; v < Vectors; ++v) acc[r][v] += f * b[v];
         }

@@ -1,4 +1,4 @@
-// Runs of float16 to and from float, by the F16C instructions where the machine has them.
+// Runs of halves to and from float, by the widest instructions that the machine has for it.
 #pragma once
 
 #include "tensor/dtype.h"
@@ -6,6 +6,9 @@
 namespace rl::cpu {
 
 void floats_from_halves(float* out, const F16* in, int64_t n);
-void halves_from_floats(F16* out, const float* in, int64_t n);  // rounds to nearest even
+void floats_from_halves(float* out, const BF16* in, int64_t n);
+// Rounds to nearest even.
+void halves_from_floats(F16* out, const float* in, int64_t n);
+void halves_from_floats(BF16* out, const float* in, int64_t n);
 
 }  // namespace rl::cpu

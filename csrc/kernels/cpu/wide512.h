@@ -2,6 +2,8 @@
 #pragma once
 
 #include <immintrin.h>
+
+#include <cstring>
 // The intrinsics' own headers pass deliberately undefined registers (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -47,7 +49,14 @@ RL_AVX512 inline void widen(const T* in, float* out, int64_t n) {
 // out = in + beta * out
 template <class T>
 RL_AVX512 inline void narrow(const float* in, float beta, T* out, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) {
+  int64_t i = 0;
+  if (beta == 0) {
+    for (; i + 16 <= n; i += 16) {
+      __m256i bits = narrow16(_mm512_loadu_ps(in + i), T());
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bits);
+    }
+  }
+  for (; i < n; i += 16) {
     int64_t count = n - i < 16 ? n - i : 16;
     __m512 x = _mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), in + i);
     alignas(32) T rest[16] = {};

@@ -88,17 +88,20 @@ def _log_likelihood(
     width = 2 * targets.size(1) + 1
     labels = _ops["full"]((batch, width), blank, dtype=_C.int64)
     labels[:, 1::2] = targets
-    emitted = log_probs.gather(2, labels.expand(steps, -1, -1))
+    emitted = log_probs.gather(2, labels.expand(steps, -1, -1)).unbind(0)
     at = _ops["arange"](width)
     may_skip = (at % 2 == 1) & (at > 1) & (labels != _nn["pad"](labels, (2, -2), value=-1))
+    penalty = _ops["where"](may_skip, 0.0, _NEVER).to(log_probs.dtype)
     begins = (at == 0) | ((at == 1) & (counts.unsqueeze(1) > 0))
-    alpha = _ops["where"](begins, emitted[0], _NEVER) if steps else emitted.new_zeros(batch, width)
+    if not steps:
+        return _ops["where"](counts == 0, 0.0, _NEVER).to(log_probs.dtype)
+    alpha = _ops["where"](begins, emitted[0], _NEVER)
+    shortest = int(inputs.min()) if batch else 0
     for t in range(1, steps):
-        before = _nn["pad"](alpha, (1, -1), value=_NEVER)
-        skipped = _ops["where"](may_skip, _nn["pad"](alpha, (2, -2), value=_NEVER), _NEVER)
-        paths = _ops["logaddexp"](_ops["logaddexp"](alpha, before), skipped)
-        moved = (paths + emitted[t]).clamp(min=_NEVER)
-        alpha = _ops["where"]((inputs > t).unsqueeze(1), moved, alpha)
+        before = _nn["pad"](alpha, (2, 0), value=_NEVER)
+        paths = _ops["logaddexp"](alpha, before[:, 1:-1])
+        moved = _ops["logaddexp"](paths, before[:, :-2] + penalty) + emitted[t]
+        alpha = moved if t < shortest else _ops["where"]((inputs > t).unsqueeze(1), moved, alpha)
     ends = (2 * counts).unsqueeze(1)
     last = alpha.gather(1, ends).squeeze(1)
     label = alpha.gather(1, (ends - 1).clamp(min=0)).squeeze(1)

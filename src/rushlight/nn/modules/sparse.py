@@ -50,6 +50,9 @@ class _Table(Module):
     def reset_parameters(self) -> None:
         """Draws normal vectors; that of ``padding_idx`` is zero."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
