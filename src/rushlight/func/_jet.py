@@ -31,7 +31,7 @@ class Jet(_C.Tensor):
     """A tensor that varies: its value, and the series it is the start of."""
 
     series: Series
-    trace: Trace
+    of: Trace
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -41,7 +41,7 @@ class Jet(_C.Tensor):
 def _jet(series: Series, trace: Trace) -> Any:
     value = series[0]
     new = _C.Tensor._make_subclass(Jet, value.detach() if value.requires_grad else value)
-    new.series, new.trace = series, trace
+    new.series, new.of = series, trace
     return new
 
 
@@ -111,7 +111,7 @@ def _apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     jets = _jets((args, kwargs))
     if not jets:
         return func(*args, **kwargs)
-    trace = jets[0].trace
+    trace = jets[0].of
     name = getattr(func, "__name__", "")
     if name in _RULES:
         return _wrap(_RULES[name](trace, *args, **kwargs), trace)
