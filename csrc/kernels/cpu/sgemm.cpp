@@ -373,7 +373,8 @@ template <class T, class C>
 void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta, C* c,
               int64_t c_row) {
   constexpr bool kRounds = !std::is_same_v<C, float>;
-  int64_t width = std::min(n, kRounds ? std::max(kPanelFloats / k, kCols) : kPanelFloats / kDepth);
+  int64_t whole = std::max<int64_t>(kPanelFloats / k / kCols, 1) * kCols;  // columns of depth k
+  int64_t width = std::min(n, kRounds ? whole : kPanelFloats / kDepth);
   int64_t depth = std::max<int64_t>(kPanelFloats / (width + kCols) / kDepth, 1) * kDepth;
   depth = kRounds ? k : std::min(k, depth);
   float* panels = b_space.reserve((width + 2 * kCols) * padded(depth));
