@@ -4,14 +4,15 @@
 #include <vector>
 
 #include "kernels/cpu/fold.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/move2d.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/small_gemm.h"
 
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kSmallWork = 1 << 19;  // multiplications done without packing or threads
+constexpr int64_t kTaskWork = 1 << 19;  // multiplications worth a thread's while
 
 RL_INLINE float tanh_of(float x) { return ::tanhf(x); }
 RL_INLINE double tanh_of(double x) { return ::tanh(x); }
@@ -156,30 +157,38 @@ RL_CLONES void gru_back(BackStep<C> s) {
   }
 }
 
-// A matrix [rows, cols] as the second factor of products with few rows.
+// A matrix [rows, cols] as the second factor of products with few rows, in panels of columns that
+// lie together.
 template <class C>
 class Factor {
  public:
   // `turned`: the transpose of what lies at w.
   Factor(const C* w, int64_t rows, int64_t cols, bool turned)
-      : rows_(rows), cols_(cols), pitch_(pad_lanes<C>(cols)), data_(size_t(rows * pitch_)) {
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < cols; ++j)
-        data_[size_t(i * pitch_ + j)] = turned ? w[j * rows + i] : w[i * cols + j];
+      : rows_(rows), pitch_(pad_lanes<C>(cols)), data_(size_t(rows * pitch_)) {
+    constexpr int64_t size = sizeof(C);
+    int64_t down = turned ? size : cols * size, across = turned ? rows * size : size;
+    for (int64_t j = 0; j < pitch_; j += kPanel) {
+      int64_t width = std::min(kPanel, pitch_ - j), real = std::min(kPanel, cols - j);
+      move2d(size, reinterpret_cast<char*>(data_.data() + j * rows), width * size, size,
+             reinterpret_cast<const char*>(w) + j * across, down, across, rows, real);
+    }
   }
   int64_t pitch() const { return pitch_; }
   // out [m, pitch] = a [m, rows] @ this
   void multiply(const C* a, int64_t m, C* out) const {
-    if (m * rows_ * cols_ <= kSmallWork) {
-      small_gemm(m, pitch_, rows_, a, rows_, int64_t(1), data_.data(), pitch_, out, pitch_, false);
-    } else {
-      gemm(sizeof(C) == 8 ? DType::F64 : DType::F32, m, cols_, rows_, 1, {a, rows_, 1},
-           {data_.data(), pitch_, 1}, 0, out, pitch_);
-    }
+    int64_t panels = (pitch_ + kPanel - 1) / kPanel;
+    parallel_for(panels, kTaskWork / (m * rows_ * kPanel), [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin * kPanel; j < std::min(end * kPanel, pitch_); j += kPanel) {
+        int64_t width = std::min(kPanel, pitch_ - j);
+        small_gemm(m, width, rows_, a, rows_, int64_t(1), data_.data() + j * rows_, width, out + j,
+                   pitch_, false);
+      }
+    });
   }
 
  private:
-  int64_t rows_, cols_, pitch_;
+  static constexpr int64_t kPanel = 2 * kLanes<C>;
+  int64_t rows_, pitch_;
   std::vector<C> data_;
 };
 
