@@ -16,6 +16,7 @@ SCRIPTS = [
     "rows",
     "gemm",
     "halves",
+    "layers",
     "imports",
     "deep",
     "leaks",
