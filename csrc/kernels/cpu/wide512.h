@@ -49,28 +49,21 @@ RL_AVX512 inline void widen(const T* in, float* out, int64_t n) {
 // out = in + beta * out
 template <class T>
 RL_AVX512 inline void narrow(const float* in, float beta, T* out, int64_t n) {
+  __m512 keep = _mm512_set1_ps(beta);
   int64_t i = 0;
-  if (beta == 0) {
-    for (; i + 16 <= n; i += 16) {
-      __m256i bits = narrow16(_mm512_loadu_ps(in + i), T());
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bits);
-    }
+  for (; i + 16 <= n; i += 16) {
+    __m512 x = _mm512_loadu_ps(in + i);
+    if (beta != 0) x = _mm512_fmadd_ps(wide16(out + i), keep, x);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), narrow16(x, T()));
   }
-  for (; i < n; i += 16) {
-    int64_t count = n - i < 16 ? n - i : 16;
+  if (i < n) {
+    size_t count = size_t(n - i);
     __m512 x = _mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), in + i);
     alignas(32) T rest[16] = {};
-    if (beta != 0) {
-      std::memcpy(static_cast<void*>(rest), out + i, size_t(count) * sizeof(T));
-      x = _mm512_fmadd_ps(wide16(rest), _mm512_set1_ps(beta), x);
-    }
-    __m256i bits = narrow16(x, T());
-    if (count == 16) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bits);
-    } else {
-      _mm256_store_si256(reinterpret_cast<__m256i*>(rest), bits);
-      std::memcpy(static_cast<void*>(out + i), rest, size_t(count) * sizeof(T));
-    }
+    std::memcpy(static_cast<void*>(rest), out + i, count * sizeof(T));
+    if (beta != 0) x = _mm512_fmadd_ps(wide16(rest), keep, x);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(rest), narrow16(x, T()));
+    std::memcpy(static_cast<void*>(out + i), rest, count * sizeof(T));
   }
 }
 
