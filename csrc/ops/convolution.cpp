@@ -146,6 +146,36 @@ Var cropped(Var x, const Ints& sizes) {
   return x;
 }
 
+// All samples of [batch, channels, *spatial] as one tensor whose channels they divide.
+Var by_channels(const HiddenDims& hidden, const Var& v) {
+  Ints sizes = v.sizes();
+  sizes[1] *= hidden.samples();
+  Ints split = v.sizes();
+  split.insert(0, hidden.samples());
+  Var rows = ops::reshape(hidden.front(v), split);
+  return ops::reshape(ops::contiguous(ops::transpose(rows, 0, 1)), sizes);
+}
+
+// Weights or biases of all samples one after the other.
+Var in_a_row(const HiddenDims& hidden, const Var& v) {
+  if (!v) return v;
+  Ints sizes = v.sizes();
+  sizes[0] *= hidden.samples();
+  return ops::reshape(hidden.front(v), sizes);
+}
+
+// What stands for a tensor that is batched over no samples.
+Var unbatched(const Var& v) { return batch_of(v.get()) ? ops::zeros(v.sizes(), v.dtype()) : v; }
+
+// Takes the samples apart that by_channels put together.
+Var from_channels(const HiddenDims& hidden, const Var& y) {
+  Ints split = y.sizes();
+  split[1] /= hidden.samples();
+  Ints sizes = hidden.prefixed(split);
+  split.insert(1, hidden.samples());
+  return ops::reshape(ops::contiguous(ops::transpose(ops::reshape(y, split), 0, 1)), sizes);
+}
+
 Var weight_gradient(const Var& input, const Var& grad, const Ints& kernel, const Geometry& g);
 Var convolved(const Var& input, const Var& weight, const Var& bias, const Geometry& g);
 
@@ -158,6 +188,12 @@ Var transposed_onto(const Ints& sizes, const Var& grad, const Var& weight, Geome
   }
   g.transposed = true;
   return convolved(grad, weight, {}, g);
+}
+
+void check_dims(const Var& weight) {
+  check(weight.dim() >= 3 && weight.dim() <= 5,
+        "convolution: expected weight of 3 to 5 dimensions, but got weight of size ",
+        weight.sizes());
 }
 
 struct Convolve : General {
@@ -174,10 +210,8 @@ struct Convolve : General {
   static Var forward(const Var& input, const Var& weight, const Var& bias, const Ints& stride,
                      const Ints& padding, const Ints& dilation, bool transposed,
                      const Ints& output_padding, int64_t groups) {
+    check_dims(weight);
     int dims = weight.dim() - 2;
-    check(dims >= 1 && dims <= 3,
-          "convolution: expected weight of 3 to 5 dimensions, but got weight of size ",
-          weight.sizes());
     Geometry g(dims, stride, padding, dilation, transposed, output_padding, groups);
     g.check_tensors(input, weight, bias);
     Ints sizes = g.result(last_of(input.sizes(), dims), last_of(weight.sizes(), dims));
@@ -195,6 +229,24 @@ struct Convolve : General {
       run(work, c, x->data(), w->data(), b ? b->data() : nullptr, y->data());
     }
     return ops::to(y, d);
+  }
+
+  // Samples that share their weights are a larger batch; others are groups.
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& weight, const Var& bias,
+                     const Ints& stride, const Ints& padding, const Ints& dilation, bool transposed,
+                     const Ints& output_padding, int64_t groups) {
+    check_dims(weight);
+    Geometry(weight.dim() - 2, stride, padding, dilation, transposed, output_padding, groups)
+        .check_tensors(input, weight, bias);
+    if (hidden.samples() > 0 && (batch_of(weight.get()) || batch_of(bias.get())))
+      return from_channels(hidden, forward(by_channels(hidden, input), in_a_row(hidden, weight),
+                                           in_a_row(hidden, bias), stride, padding, dilation,
+                                           transposed, output_padding, groups * hidden.samples()));
+    Var y = forward(in_a_row(hidden, input), unbatched(weight), unbatched(bias), stride, padding,
+                    dilation, transposed, output_padding, groups);
+    Ints sizes = y.sizes();
+    sizes[0] = input.size(0);
+    return ops::reshape(y, hidden.prefixed(sizes));
   }
 
   static void vjp(Back& b, const In& input, const In& weight, const In&, const Ints& stride,
@@ -282,6 +334,18 @@ struct ConvolveWeight : Bilinear {
     return ops::to(w, d);
   }
 
+  static Var batched(const HiddenDims& hidden, const Var& input, const Var& grad,
+                     const Ints& kernel, const Ints& stride, const Ints& padding,
+                     const Ints& dilation, int64_t groups) {
+    check(input.dim() >= 3 && grad.dim() >= 3, "_convolve_weight: sizes do not fit: input ",
+          input.sizes(), ", grad ", grad.sizes());
+    Var w = forward(by_channels(hidden, input), by_channels(hidden, grad), kernel, stride, padding,
+                    dilation, groups * std::max<int64_t>(hidden.samples(), 1));
+    Ints sizes = w.sizes();
+    sizes[0] = grad.size(1);
+    return ops::reshape(w, hidden.prefixed(sizes));
+  }
+
   static void vjp(Back& b, const In& input, const In& grad, const Ints&, const Ints& stride,
                   const Ints& padding, const Ints& dilation, int64_t groups) {
     Geometry g(input.dim() - 2, stride, padding, dilation, false, {0}, groups);
@@ -315,10 +379,8 @@ struct Convolution : Composite {
   static Var forward(const Var& input, const Var& weight, const Var& bias, const Ints& stride,
                      const Ints& padding, const Ints& dilation, bool transposed,
                      const Ints& output_padding, int64_t groups) {
-    int dims = weight.dim() - 2;
-    check(dims >= 1 && dims <= 3, "convolution: expected weight of 3 to 5 dimensions, but got ",
-          "weight of size ", weight.sizes());
-    Geometry g(dims, stride, padding, dilation, transposed, output_padding, groups);
+    check_dims(weight);
+    Geometry g(weight.dim() - 2, stride, padding, dilation, transposed, output_padding, groups);
     if (transposed) check_output_padding(g);
     return convolved(input, weight, bias, g);
   }

@@ -375,6 +375,7 @@ class Strided {
       to += sizes[i - begin];
     }
     interleave(&parts_[begin], end - begin, rows.data(), result);
+    workspace<T>(2).trim();
   }
 
  private:

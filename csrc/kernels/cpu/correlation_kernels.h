@@ -42,10 +42,12 @@ struct FreeMemory {
   void operator()(void* p) const { std::free(p); }
 };
 
-// Aligned memory that stays with its thread between calls.
+// Aligned memory that stays with its thread between calls, unless it is large.
 template <class T>
 class Workspace {
  public:
+  static constexpr int64_t kKeepBytes = 4 << 20;
+
   T* reserve(int64_t count) {
     if (count > count_) {
       count_ = 0;
@@ -55,6 +57,9 @@ class Workspace {
       count_ = count;
     }
     return data_.get();
+  }
+  void trim() {
+    if (count_ * int64_t(sizeof(T)) > kKeepBytes) data_.reset(), count_ = 0;
   }
 
  private:
@@ -117,7 +122,6 @@ RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, cons
                          const PixelTile<T>& tile, int64_t at) {
   using V = typename Register<T>::type;
   using Loose = typename Register<T>::loose;
-  constexpr int64_t L = kLanes<T>;
   V acc[Rows][Vectors];
   const T* in[Vectors];
 #pragma GCC unroll 6

@@ -119,6 +119,7 @@ class WeightRunner {
         const T* padded = channels_last(x + image * c_.in * volume(c_.input));
         add(padded, g + (image * c_.out + begin) * walk_.g_plane, end - begin, sums);
       }
+      workspace<T>(0).trim();
     });
     int64_t rows = c_.groups * c_.out;
     parallel_for(rows, std::max<int64_t>(1, 8192 / (pitch_ * chunks)),
