@@ -161,6 +161,21 @@ PyObject* attribute_value(const Ints& v) {
 
 namespace {
 
+// "torch.return_types.max(\nvalues=...,\nindices=...)": a result to a line.
+PyObject* named_repr(PyObject* o) {
+  PyObject* names = PyObject_GetAttrString(o, "__match_args__");
+  if (!names) return nullptr;
+  PyObject* text = PyUnicode_FromFormat("%s(\n", Py_TYPE(o)->tp_name);
+  for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(names); i++) {
+    const char* comma = i + 1 < PyTuple_GET_SIZE(names) ? ",\n" : ")";
+    PyObject* item = PyTuple_GET_ITEM(o, i);
+    PyObject* part = PyUnicode_FromFormat("%U=%R%s", PyTuple_GET_ITEM(names, i), item, comma);
+    PyUnicode_AppendAndDel(&text, part);
+  }
+  Py_DECREF(names);
+  return text;
+}
+
 // A named tuple type per op with several results: torch.return_types.max.
 PyTypeObject* return_type(const Signature& s) {
   static auto* types = new std::map<std::string, PyTypeObject*>;
@@ -178,6 +193,8 @@ PyTypeObject* return_type(const Signature& s) {
     if (!home || PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), "__module__", home) < 0)
       throw PythonError{};
     Py_DECREF(home);
+    type->tp_repr = type->tp_str = named_repr;
+    PyType_Modified(type);
   }
   return type;
 }
