@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 _ops = _C._namespaces[""]
-_Fields = namedtuple(
+PackedSequence_ = namedtuple(
     "PackedSequence_", ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
 )
 
 
-class PackedSequence(_Fields):
+class PackedSequence(PackedSequence_):
     """Sequences step by step: `data` holds the first element of each, then the second of those
     that have one, and so on; `batch_sizes` counts them. The sequences are sorted by falling
     length: `sorted_indices` says how, `unsorted_indices` is the way back.
@@ -54,7 +54,7 @@ class PackedSequence(_Fields):
 
     def __new__(
         cls,
-        data: Tensor,
+        data: Any,
         batch_sizes: Tensor | None = None,
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
