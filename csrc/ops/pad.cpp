@@ -189,8 +189,9 @@ Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool cre
   return sum;
 }
 
-#define RL_PAD(Type, name, grad, mode)                                            \
+#define RL_PAD(Type, name, grad, mode, policy)                                    \
   struct Type : Linear {                                                          \
+    static constexpr Autocast autocast = Autocast::policy;                        \
     static constexpr auto signature = name "(Tensor input, int[] padding)";       \
     static constexpr auto grad_name = grad;                                       \
     static Var forward(const Var& input, const Ints& padding) {                   \
@@ -200,13 +201,13 @@ Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool cre
       b[0] = folded(b.g(), input.sizes(), padding, Mode::mode, b.create_graph()); \
     }                                                                             \
   };
-RL_PAD(ReflectionPad1d, "reflection_pad1d", "ReflectionPad1DBackward0", Reflect)
-RL_PAD(ReflectionPad2d, "reflection_pad2d", "ReflectionPad2DBackward0", Reflect)
-RL_PAD(ReflectionPad3d, "reflection_pad3d", "ReflectionPad3DBackward0", Reflect)
-RL_PAD(ReplicationPad1d, "replication_pad1d", "ReplicationPad1DBackward0", Replicate)
-RL_PAD(ReplicationPad2d, "replication_pad2d", "ReplicationPad2DBackward0", Replicate)
-RL_PAD(ReplicationPad3d, "replication_pad3d", "ReplicationPad3DBackward0", Replicate)
-RL_PAD(CircularPad, "circular_pad", "CopySlices", Circular)
+RL_PAD(ReflectionPad1d, "reflection_pad1d", "ReflectionPad1DBackward0", Reflect, Full)
+RL_PAD(ReflectionPad2d, "reflection_pad2d", "ReflectionPad2DBackward0", Reflect, Full)
+RL_PAD(ReflectionPad3d, "reflection_pad3d", "ReflectionPad3DBackward0", Reflect, None)
+RL_PAD(ReplicationPad1d, "replication_pad1d", "ReplicationPad1DBackward0", Replicate, Full)
+RL_PAD(ReplicationPad2d, "replication_pad2d", "ReplicationPad2DBackward0", Replicate, Full)
+RL_PAD(ReplicationPad3d, "replication_pad3d", "ReplicationPad3DBackward0", Replicate, Full)
+RL_PAD(CircularPad, "circular_pad", "CopySlices", Circular, None)
 
 struct Pad : Composite {
   static constexpr auto signature =

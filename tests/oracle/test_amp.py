@@ -88,6 +88,47 @@ def test_dtypes_in_a_region_are_torchs(name):
             assert plain[0] != plain[1], (dtypes, sample, ours, theirs)
 
 
+# Functions of several ops, some of which have a policy by their arguments.
+FUNCTIONS = {
+    "reflect": lambda L, F, x: F.pad(x(1, 2, 6), (1, 1), mode="reflect"),
+    "reflect3d": lambda L, F, x: F.pad(x(1, 2, 4, 4, 4), (1,) * 6, mode="reflect"),
+    "replicate": lambda L, F, x: F.pad(x(1, 2, 6, 6), (1, 1, 1, 1), mode="replicate"),
+    "circular": lambda L, F, x: F.pad(x(1, 2, 6), (1, 1), mode="circular"),
+    "grid_sample": lambda L, F, x: F.grid_sample(x(1, 2, 4, 4), x(1, 3, 3, 2)),
+    "fractional_max_pool2d": lambda L, F, x: F.fractional_max_pool2d(x(1, 2, 6, 6), 2, 3),
+    "max_unpool2d": lambda L, F, x: F.max_unpool2d(
+        *F.max_pool2d(x(1, 1, 4, 4), 2, return_indices=True), 2
+    ),
+    "max_pool3d": lambda L, F, x: F.max_pool3d(x(1, 2, 4, 4, 4), 2),
+    "max_pool3d_indices": lambda L, F, x: F.max_pool3d(x(1, 2, 4, 4, 4), 2, return_indices=True),
+    "adaptive_max_pool3d": lambda L, F, x: F.adaptive_max_pool3d(x(1, 2, 4, 4, 4), 2),
+    "interpolate": lambda L, F, x: F.interpolate(x(1, 2, 4, 4), scale_factor=2, mode="bilinear"),
+    "gaussian_nll_loss": lambda L, F, x: F.gaussian_nll_loss(x(3, 4), x(3, 4), x(3, 4) + 1),
+    "normalize": lambda L, F, x: F.normalize(x(3, 4)),
+    "multi_dot": lambda L, F, x: L.linalg.multi_dot([x(3, 4), x(4, 5), x(5, 2)]),
+    "attention": lambda L, F, x: L.nn.MultiheadAttention(8, 2)(x(3, 2, 8), x(3, 2, 8), x(3, 2, 8)),
+    "lstm": lambda L, F, x: L.nn.LSTM(4, 5)(x(3, 2, 4)),
+    "gru_cell": lambda L, F, x: L.nn.GRUCell(4, 5)(x(2, 4)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_dtypes_of_functions_in_a_region_are_torchs(name, dtype):
+    def found(L):
+        def made(*shape):
+            return L.from_numpy(arrays(shape)[0]).abs().to(getattr(L, dtype))
+
+        with L.autocast("cpu"):
+            try:
+                return dtypes_of(FUNCTIONS[name](L, L.nn.functional, made))
+            except (RuntimeError, ValueError) as error:
+                return type(error)
+
+    assert found(rushlight) == found(torch)
+
+
 def test_every_op_of_torchs_policy_that_exists_has_samples():
     """So that the test above does meet it."""
     listed = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight import _C
+from rushlight._precision import in_full
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _sizes(n: int, input: Tensor, kernel: Any, size: Any, ratio: Any) -> tuple[i
 def _pool(
     n: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any
 ) -> tuple[Tensor, Tensor]:
-    kernel = _spread(kernel_size, n)
+    input, kernel = in_full(input), _spread(kernel_size, n)
     outputs = _sizes(n, input, kernel, output_size, output_ratio)
     batched = input if input.dim() == n + 2 else input.unsqueeze(0)
     if samples is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from rushlight import _C
+from rushlight._precision import in_full
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def grid_sample(
         )
     if mode == "bicubic" and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    input, grid = in_full(input), in_full(grid)
     at = []
     for place, length in zip(reversed(grid.unbind(-1)), input.shape[2:], strict=True):
         if align_corners:
