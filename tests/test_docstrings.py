@@ -8,6 +8,7 @@ import pytest
 # Where each class or function is something that a program calls, so an example is of use.
 SHOWN = [
     "amp",
+    "autograd.functional",
     "nn",
     "nn.init",
     "nn.utils",
@@ -20,8 +21,16 @@ SHOWN = [
     "safetensors",
     "utils.data",
 ]
-OTHERS = ["autograd", "autograd.profiler", "compiler", "cpu", "cuda", "jit", "nn.functional"]
-OTHERS += ["overrides", "profiler", "random", "serialization", "testing", "utils.checkpoint"]
+OTHERS = ["autograd", "autograd.profiler", "compiler", "cpu", "cuda", "func", "jit"]
+OTHERS += [
+    "nn.functional",
+    "overrides",
+    "profiler",
+    "random",
+    "serialization",
+    "testing",
+    "utils.checkpoint",
+]
 
 
 def public_names(name):
