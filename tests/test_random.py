@@ -216,3 +216,46 @@ ERRORS = [
 def test_wrong_arguments_raise(bad, error):
     with pytest.raises(error):
         bad()
+
+
+class TestTorchStreams:
+    """PyTorch's engine in place of the counter; tests/oracle compares its numbers."""
+
+    @pytest.mark.parametrize("name", DRAWS)
+    def test_seeds_and_states_fix_the_numbers(self, name):
+        with torch.random.torch_streams():
+            g = torch.Generator().manual_seed(7)
+            first = DRAWS[name](g).tolist()
+            state = g.get_state()
+            second = DRAWS[name](g).tolist()
+            assert first != second
+            g.set_state(state)
+            assert DRAWS[name](g).tolist() == second
+            assert DRAWS[name](g.manual_seed(7)).tolist() == first
+
+    def test_known_numbers(self):
+        with torch.random.torch_streams():
+            torch.manual_seed(0)
+            assert torch.rand(2).tolist() == [0.49625658988952637, 0.7682217955589294]
+            g = torch.Generator().manual_seed(0)
+            assert torch.randperm(5, generator=g).tolist() == [4, 0, 1, 3, 2]
+
+    def test_only_the_block_is_affected(self):
+        torch.manual_seed(3)
+        expected = torch.rand(4).tolist()
+        torch.manual_seed(3)
+        with torch.random.torch_streams():
+            outside = torch.Generator()
+            assert torch.rand(4).tolist() != expected
+        assert torch.rand(4).tolist() == expected
+        assert outside._torch  # made inside, it keeps its engine
+        assert not torch.Generator()._torch
+
+    def test_foreign_bytes_are_refused(self):
+        g = torch.Generator()
+        for size in (15, 17, 5055):
+            with pytest.raises(RuntimeError, match="wrong size"):
+                g.set_state(torch.zeros(size, dtype=torch.uint8))
+        with pytest.raises(RuntimeError, match="no state"):
+            g.set_state(torch.full((5056,), 255, dtype=torch.uint8))
+        assert torch.rand(1, generator=g).shape == (1,)

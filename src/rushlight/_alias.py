@@ -53,7 +53,9 @@ class _Finder:
                 return None
             parent, _, last = real.rpartition(".")
             text = f"No module named '{name}': rushlight does not have it"
-            raise ModuleNotFoundError(text + _missing.hint(parent, last), name=name) from None
+            raise ModuleNotFoundError(
+                text + _missing.module_hint(parent, last), name=name
+            ) from None
         _adopt()
         sys.modules.pop(name, None)  # or the import system takes the real module's spec instead
         return ModuleSpec(name, _Existing(module), is_package=hasattr(module, "__path__"))  # type: ignore[arg-type]

@@ -46,6 +46,14 @@ def hint(module: str, name: str) -> str:
     return f" (near: {', '.join(f'{public(module)}.{n}' for n in found)})" if found else ""
 
 
+def module_hint(parent: str, name: str) -> str:
+    """`` (near: torch.nn)`` for a submodule that is not there, or nothing."""
+    from pkgutil import iter_modules
+
+    found = near(name, [m.name for m in iter_modules(sys.modules[parent].__path__)])
+    return f" (near: {', '.join(f'{public(parent)}.{n}' for n in found)})" if found else ""
+
+
 def near(name: str, candidates: Iterable[str]) -> list[str]:
     """The names most like it, whatever the case."""
     from difflib import get_close_matches
@@ -59,7 +67,7 @@ def near(name: str, candidates: Iterable[str]) -> list[str]:
 
 def _homes(name: str) -> list[str]:
     """Loaded modules that do have the name."""
-    if name.startswith("_"):
+    if name.startswith("_") or name in ("annotations", "TYPE_CHECKING"):
         return []
     places = [f"rushlight.{place}".rstrip(".") for place in _PLACES]
     return [p for p in places if p in sys.modules and name in dir(sys.modules[p])]
