@@ -22,6 +22,7 @@ SCRIPTS = [
     "leaks",
     "checkpoint",
     "train",
+    "transforms",
     "modules",
     "optimizers",
     "data",

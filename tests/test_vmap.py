@@ -191,6 +191,53 @@ def test_numbers_of_each_sample_do_not_fit_one_tensor():
         vmap(lambda a: a + shared.uniform_(), randomness="different")(torch.zeros(3, 2))
 
 
+# -- functions that read numbers ------------------------------------------------------------------
+
+F = torch.nn.functional
+IDS = torch.tensor([[0, 1, 2, 3], [2, 3, 0, 0]])
+LABELS = torch.tensor([[[1, 2, 3], [2, 1, 4]], [[4, 4, 1], [3, 2, 2]]])
+
+
+@pytest.mark.parametrize(
+    ("f", "batches"),
+    [
+        (lambda i, w: F.embedding(i, w.clone(), max_norm=0.5), (IDS, randn(2, 6, 3))),
+        (lambda i: F.embedding(i, randn(6, 3), max_norm=0.5), (IDS,)),
+        (
+            lambda i, o: F.embedding_bag(i, randn(6, 3), o),
+            (IDS, torch.tensor([[0, 2], [0, 1]])),
+        ),
+        (
+            lambda i: F.embedding_bag(i, randn(6, 3), torch.tensor([0, 2]), padding_idx=0),
+            (IDS,),
+        ),
+        (
+            lambda p, t: F.ctc_loss(p.log_softmax(2), t, [6, 6], [3, 2]),
+            (randn(2, 6, 2, 5), LABELS),
+        ),
+        (
+            lambda p, n: F.ctc_loss(p.log_softmax(2), LABELS[0], [6, 6], n),
+            (randn(2, 6, 2, 5), torch.tensor([[3, 2], [1, 3]])),
+        ),
+        (
+            lambda p, t: grad(lambda p: F.ctc_loss(p.log_softmax(2), t, [6, 6], [3, 2]))(p),
+            (randn(2, 6, 2, 5), LABELS),
+        ),
+    ],
+)
+def test_functions_that_read_numbers(f, batches):
+    check(vmap(f)(*batches), slices(f, *batches))
+
+
+def test_lengths_that_differ_between_samples_are_refused():
+    from rushlight.nn.utils.rnn import pack_padded_sequence
+
+    with pytest.raises(RuntimeError, match="lengths is not possible on a batched tensor"):
+        vmap(lambda x, n: pack_padded_sequence(x, n).data)(
+            randn(2, 4, 2, 3), torch.tensor([[4, 2], [3, 3]])
+        )
+
+
 # -- derivatives ----------------------------------------------------------------------------------
 
 

@@ -12,6 +12,9 @@ thread_local std::vector<VmapLevel> vmap_levels;
 
 namespace {
 
+// A key with this bit is a level; others number sets of several levels, in a table.
+constexpr uint32_t kOneLevel = 1u << 31;
+
 std::map<std::vector<int64_t>, uint32_t>& keys() {
   static auto* all = new std::map<std::vector<int64_t>, uint32_t>;
   return *all;
@@ -66,6 +69,8 @@ void drop_batch(Extra* extra) {
 uint32_t batch_key(const Tensor* t) {
   const Batch* batch = batch_of(t);
   if (!batch) return 0;
+  if (batch->levels.size() == 1 && batch->levels[0] < kOneLevel)
+    return kOneLevel | uint32_t(batch->levels[0]);
   std::vector<int64_t> levels(batch->levels.begin(), batch->levels.end());
   auto [at, fresh] = keys().try_emplace(levels, uint32_t(known_levels().size()));
   if (fresh) known_levels().push_back(levels);
@@ -191,8 +196,10 @@ Var HiddenDims::join(const char* op, const std::vector<Var>& results) const {
 }
 
 Var sum_left_levels(const Var& grad, uint32_t key) {
-  const std::vector<int64_t>& own = known_levels()[key];
-  return sum_levels(grad, [&](int64_t level) { return contains(own, level) || is_entered(level); });
+  return sum_levels(grad, [&](int64_t level) {
+    if (is_entered(level)) return true;
+    return key & kOneLevel ? level == (key & ~kOneLevel) : contains(known_levels()[key], level);
+  });
 }
 
 Var sum_extra_levels(const Var& grad, const Tensor* leaf) {

@@ -162,17 +162,10 @@ void EmbeddingBackward::vjp(Back& b, const In&, const In& ids, int64_t rows, int
 }
 
 // Scales the rows that are about to be used to a norm of at most max_norm, in place.
-void renormalize(const Var& weight, const Var& ids, double max_norm, double norm_type) {
-  check(!levels_of(weight.get()),
-        "embedding: max_norm writes to the weight, which has a tangent; forward AD does not "
-        "follow that");
-  Plain plain;
+// Scales the rows that the ids name and that are longer than max_norm.
+void shorten(const Var& weight, const Var& ids, double max_norm, double norm_type) {
   Var dense = dense_ids(ids);
   check_ids(dense, weight.size(0));
-  check(is_floating(weight.dtype()), "embedding: max_norm needs a floating weight, got ",
-        info(weight.dtype()).tensor_name);
-  check_writable(weight.get());
-  prepare_write(weight.get(), "embedding_renorm_");
   Var table = ops::to(ops::contiguous(weight), DType::F64);
   if (table.get() == weight.get()) table = ops::clone(weight);
   int64_t n = weight.size(1);
@@ -194,6 +187,23 @@ void renormalize(const Var& weight, const Var& ids, double max_norm, double norm
     for (int64_t k = 0; k < n; k++) row[k] *= scale;
   }
   ops::copy_data(weight.get(), table.get());
+}
+
+void renormalize(const Var& weight, const Var& ids, double max_norm, double norm_type) {
+  check(!levels_of(weight.get()),
+        "embedding: max_norm writes to the weight, which has a tangent; forward AD does not "
+        "follow that");
+  Plain plain;
+  check(is_floating(weight.dtype()), "embedding: max_norm needs a floating weight, got ",
+        info(weight.dtype()).tensor_name);
+  check_writable(weight.get());
+  HiddenDims hidden;
+  hidden.add(weight);
+  hidden.add(ids);
+  if (!hidden) check_ids(dense_ids(ids), weight.size(0));
+  prepare_write(weight.get(), "embedding_renorm_");
+  for (int64_t n = 0; n < hidden.samples(); n++)
+    shorten(hidden.sample(weight, n), hidden.sample(ids, n), max_norm, norm_type);
 }
 
 struct EmbeddingFunctional : Composite {

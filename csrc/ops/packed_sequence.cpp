@@ -33,6 +33,7 @@ struct PackPaddedSequence : Composite {
           info(list.dtype()).tensor_name, " tensor");
     check(list.numel() == batch, "Expected `len(lengths)` to be equal to batch_size, but got ",
           list.numel(), " (batch_size=", batch, ")");
+    require_plain(lengths.get(), "packing by lengths");
     const int64_t* length = list->data<int64_t>();
     int64_t rows = 0;
     for (int64_t b = 0; b < batch; b++) {
@@ -75,6 +76,7 @@ struct PadPackedSequence : Composite {
     Var sizes = ops::contiguous(batch_sizes);
     check(sizes.dim() == 1 && sizes.dtype() == DType::I64 && sizes.numel() > 0,
           "batch_sizes should be a non-empty 1-dimensional int64 tensor, got ", sizes.sizes());
+    require_plain(batch_sizes.get(), "padding by sizes");
     int64_t steps = sizes.numel(), batch = sizes->data<int64_t>()[0];
     if (total_length > 0) {
       if (total_length < steps)

@@ -23,6 +23,7 @@ struct Batch {
     check(batch_sizes.dim() == 1 && batch_sizes.dtype() == DType::I64 && batch_sizes.numel() > 0,
           "batch_sizes should always be a non-empty 1-dimensional int64 tensor, got ",
           info(batch_sizes.dtype()).tensor_name, " of shape ", batch_sizes.sizes());
+    require_plain(batch_sizes.get(), "stepping by sizes");
     Plain plain;
     Var list = ops::contiguous(batch_sizes);
     Batch b{Ints(list->data<int64_t>(), int(list.numel())), 0};

@@ -36,7 +36,7 @@ def apply_batched(cls: Any, *args: Any) -> Any:
         if cls.generate_vmap_rule or not str(error).startswith("vmap: "):
             raise
     _note_once(cls)
-    return _by_sample(cls, args)
+    return by_sample(cls.apply, args)
 
 
 def _levels(args: tuple[Any, ...]) -> list[int]:
@@ -78,7 +78,8 @@ def _by_rule(cls: Any, args: tuple[Any, ...]) -> Any:
     )
 
 
-def _by_sample(cls: Any, args: tuple[Any, ...]) -> Any:
+def by_sample(function: Any, args: tuple[Any, ...]) -> Any:
+    """Calls a function for each sample of the innermost level, and puts the results together."""
     level = _levels(args)[-1]
     size = _size(args, level)
     columns = [
@@ -87,7 +88,7 @@ def _by_sample(cls: Any, args: tuple[Any, ...]) -> Any:
         else [a] * size
         for a in args
     ]
-    rows = [tree_flatten(cls.apply(*row)) for row in zip(*columns, strict=True)]
+    rows = [tree_flatten(function(*row)) for row in zip(*columns, strict=True)]
     joined = [
         _ops["_add_batch_dim"](_ops["stack"](list(parts), 0), 0, level)
         for parts in zip(*(leaves for leaves, _ in rows), strict=True)

@@ -39,6 +39,10 @@ def rrelu(
     if not training:
         return _nn["leaky_relu"](input, (lower + upper) / 2, inplace)
     below = input.detach() <= 0
+    if _C._batch_levels(input):
+        drawn = _ops["empty_like"](input.detach()).uniform_(lower, upper)
+        slope = _ops["where"](below, drawn, 1.0)
+        return input.mul_(slope) if inplace else input * slope
     count = int(below.sum())
     drawn = _ops["empty"](count, dtype=_C.float64).uniform_(lower, upper).to(input.dtype)
     slope = _ops["ones_like"](input.detach()).masked_scatter(below, drawn)
@@ -231,6 +235,13 @@ def embedding_bag(
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}')."
+        )
+    if _C._batch_levels(offsets) or (padding_idx is not None and _C._batch_levels(input)):
+        from rushlight.func._function import by_sample
+
+        given = (input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse)
+        return by_sample(
+            embedding_bag, (*given, per_sample_weights, include_last_offset, padding_idx)
         )
     flat, bag, weights, count = _bags(input, offsets, per_sample_weights, include_last_offset)
     if padding_idx is not None:

@@ -132,6 +132,11 @@ def ctc_loss(
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    if any(_C._batch_levels(t) for t in (targets, input_lengths, target_lengths)):
+        from rushlight.func._function import by_sample
+
+        given = (log_probs, targets, input_lengths, target_lengths)
+        return by_sample(ctc_loss, (*given, blank, reduction, zero_infinity))
     _check(log_probs, targets, blank)
     batched = log_probs.dim() == 3
     probs = log_probs if batched else log_probs.unsqueeze(1)
