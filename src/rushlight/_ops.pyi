@@ -16,12 +16,69 @@ from rushlight._C import _values_indices
 _Number: TypeAlias = _int | _float | _complex
 _Device: TypeAlias = _device | str | _int
 
+def _adaptive_avg_pool2d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def _adaptive_avg_pool2d_backward(
+    grad: Tensor, input_size: _int | Sequence[_int], output_size: _int | Sequence[_int]
+) -> Tensor: ...
+def _adaptive_avg_pool3d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def _adaptive_avg_pool3d_backward(
+    grad: Tensor, input_size: _int | Sequence[_int], output_size: _int | Sequence[_int]
+) -> Tensor: ...
+def _add_batch_dim(input: Tensor, dim: _int, level: _int) -> Tensor: ...
 def _alias(input: Tensor) -> Tensor: ...
 def _angle(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def _avg_pool2d_backward(
+    grad: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None,
+    padding: _int | Sequence[_int],
+    ceil_mode: _bool,
+    count_include_pad: _bool,
+    divisor_override: _int | None,
+) -> Tensor: ...
+def _avg_pool3d_backward(
+    grad: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None,
+    padding: _int | Sequence[_int],
+    ceil_mode: _bool,
+    count_include_pad: _bool,
+    divisor_override: _int | None,
+) -> Tensor: ...
 def _broadcast_bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def _col2im(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+) -> Tensor: ...
 def _conj(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def _conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def _contiguous_copy(input: Tensor) -> Tensor: ...
+def _convolve(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    transposed: _bool,
+    output_padding: _int | Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def _convolve_weight(
+    input: Tensor,
+    grad: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
 def _copied(input: Tensor, src: Tensor) -> Tensor: ...
 def _cross(input: Tensor, other: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor: ...
 def _embed(
@@ -36,8 +93,96 @@ def _fused_rms_norm(
     weight: Tensor | None,
     eps: _float | None,
 ) -> tuple[Tensor, ...]: ...
+def _im2col(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+) -> Tensor: ...
 def _linear_recurrence(links: Tensor, b: Tensor, dim: _int, reverse: _bool) -> Tensor: ...
 def _log_softmax(input: Tensor, dim: _int) -> Tensor: ...
+def _max_pool2d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> tuple[Tensor, ...]: ...
+def _max_pool2d_gather(
+    input: Tensor,
+    taps: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_pool2d_positions(
+    taps: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_pool2d_scatter(
+    grad: Tensor,
+    taps: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_pool3d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> tuple[Tensor, ...]: ...
+def _max_pool3d_gather(
+    input: Tensor,
+    taps: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_pool3d_positions(
+    taps: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_pool3d_scatter(
+    grad: Tensor,
+    taps: Tensor,
+    input_size: _int | Sequence[_int],
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    ceil_mode: _bool,
+) -> Tensor: ...
+def _max_unpool2d(input: Tensor, indices: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def _max_unpool3d(input: Tensor, indices: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def _pack_padded_sequence(
+    input: Tensor, lengths: Tensor, batch_first: _bool
+) -> tuple[Tensor, ...]: ...
+def _pad_packed_sequence(
+    data: Tensor, batch_sizes: Tensor, batch_first: _bool, padding_value: _float, total_length: _int
+) -> tuple[Tensor, ...]: ...
+def _remove_batch_dim(input: Tensor, level: _int, size: _int, dim: _int) -> Tensor: ...
 def _reshape_copy(input: Tensor, size: _int | Sequence[_int]) -> Tensor: ...
 def _sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def _slice(
@@ -51,10 +196,235 @@ def _unique2(input: Tensor) -> tuple[Tensor, ...]: ...
 def _unique_consecutive(input: Tensor, dim: _int | None) -> tuple[Tensor, ...]: ...
 def _unique_dim(input: Tensor, dim: _int) -> tuple[Tensor, ...]: ...
 def _unsafe_view(input: Tensor, size: _int | Sequence[_int]) -> Tensor: ...
+def _upsample_bicubic2d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_bicubic2d_aa(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_bicubic2d_aa_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_bicubic2d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_bilinear2d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_bilinear2d_aa(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_bilinear2d_aa_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_bilinear2d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_lanczos2d_aa(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_lanczos2d_aa_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_linear1d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_linear1d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest1d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest1d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest2d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest2d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest3d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest3d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest_exact1d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest_exact1d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest_exact2d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest_exact2d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_nearest_exact3d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_nearest_exact3d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
+def _upsample_trilinear3d(
+    input: Tensor,
+    output_size: _int | Sequence[_int],
+    align_corners: _bool = False,
+    scales_d: _float | None = None,
+    scales_h: _float | None = None,
+    scales_w: _float | None = None,
+) -> Tensor: ...
+def _upsample_trilinear3d_backward(
+    grad: Tensor,
+    output_size: _int | Sequence[_int],
+    input_size: _int | Sequence[_int],
+    align_corners: _bool,
+    scales_d: _float | None,
+    scales_h: _float | None,
+    scales_w: _float | None,
+) -> Tensor: ...
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def adaptive_max_pool1d(
+    input: Tensor, output_size: _int | Sequence[_int]
+) -> tuple[Tensor, ...]: ...
 @overload
 def add(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
@@ -229,6 +599,14 @@ def atleast_3d(input: Tensor) -> Tensor: ...
 def atleast_3d(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
 def baddbmm(
     input: Tensor,
     batch1: Tensor,
@@ -237,6 +615,17 @@ def baddbmm(
     beta: _float = 1,
     alpha: _float = 1,
     out: Tensor | None = None,
+) -> Tensor: ...
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool,
 ) -> Tensor: ...
 @overload
 def bernoulli(
@@ -292,12 +681,19 @@ def cartesian_prod(tensors: Sequence[Tensor]) -> Tensor: ...
 @overload
 def cartesian_prod(*tensors: Tensor) -> Tensor: ...
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: _float = 2.0,
+    compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor: ...
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor: ...
 @overload
 def chain_matmul(matrices: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor: ...
+def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
 def clamp(
     input: Tensor,
@@ -327,11 +723,113 @@ def conj(input: Tensor) -> Tensor: ...
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def constant_pad_nd(input: Tensor, pad: _int | Sequence[_int], value: _Number = 0) -> Tensor: ...
 @overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _int | Sequence[_int],
+    padding: _int | Sequence[_int],
+    dilation: _int | Sequence[_int],
+    transposed: _bool,
+    output_padding: _int | Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+@overload
 def copysign(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def copysign(input: Tensor, other: _Number, *, out: Tensor | None = None) -> Tensor: ...
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor: ...
 def count_nonzero(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
 def cross(
     input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None
@@ -565,6 +1063,46 @@ def greater(
 def greater_equal(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
+def group_norm(
+    input: Tensor,
+    num_groups: _int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enabled: _bool = True,
+) -> Tensor: ...
+@overload
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, ...]: ...
+@overload
+def gru(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, ...]: ...
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 def gt(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
@@ -603,6 +1141,17 @@ def index_select(
     input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None
 ) -> Tensor: ...
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool,
+) -> Tensor: ...
 def is_complex(input: Tensor) -> _bool: ...
 def is_conj(input: Tensor) -> _bool: ...
 def is_neg(input: Tensor) -> _bool: ...
@@ -692,6 +1241,38 @@ def logspace(
 def logsumexp(
     input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor: ...
+@overload
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, ...]: ...
+@overload
+def lstm(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, ...]: ...
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, ...]: ...
 def lt(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
@@ -710,6 +1291,38 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: .
 def max(
     input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
 ) -> _values_indices: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> tuple[Tensor, ...]: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
 def maximum(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
@@ -796,8 +1409,28 @@ def nansum(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def narrow(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor: ...
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+) -> tuple[Tensor, ...]: ...
 def native_dropout(
     input: Tensor, p: _float, train: _bool | None = True, *, generator: Generator | None = None
+) -> tuple[Tensor, ...]: ...
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: _int,
+    C: _int,
+    HxW: _int,
+    group: _int,
+    eps: _float,
 ) -> tuple[Tensor, ...]: ...
 def native_layer_norm(
     input: Tensor,
@@ -884,10 +1517,16 @@ def ones_like(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False
+) -> Tensor: ...
+def pdist(input: Tensor, p: _float = 2) -> Tensor: ...
 @overload
 def permute(input: Tensor, dims: Sequence[_int]) -> Tensor: ...
 @overload
 def permute(input: Tensor, *dims: _int) -> Tensor: ...
+def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor: ...
+def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def positive(input: Tensor) -> Tensor: ...
@@ -1083,6 +1722,70 @@ def rms_norm(
     normalized_shape: _int | Sequence[_int],
     weight: Tensor | None = None,
     eps: _float | None = None,
+) -> Tensor: ...
+@overload
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, ...]: ...
+@overload
+def rnn_relu(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, ...]: ...
+def rnn_relu_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, ...]: ...
+@overload
+def rnn_tanh(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, ...]: ...
+def rnn_tanh_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> Tensor: ...
 def roll(
     input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ()

@@ -14,6 +14,18 @@ from rushlight._C import dtype as _dtype
 _Number: TypeAlias = _int | _float | _complex
 _Device: TypeAlias = _device | str | _int
 
+def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def adaptive_avg_pool2d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def adaptive_avg_pool3d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: _int | Sequence[_int]
+) -> tuple[Tensor, ...]: ...
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: _int | Sequence[_int]
+) -> tuple[Tensor, ...]: ...
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: _int | Sequence[_int]
+) -> tuple[Tensor, ...]: ...
 def alpha_dropout(
     input: Tensor,
     p: _float = 0.5,
@@ -21,6 +33,42 @@ def alpha_dropout(
     inplace: _bool = False,
     *,
     generator: Generator | None = None,
+) -> Tensor: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
+) -> Tensor: ...
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
+) -> Tensor: ...
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: _bool = False,
+    momentum: _float = 0.1,
+    eps: _float = 1e-05,
 ) -> Tensor: ...
 def bilinear(
     input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
@@ -43,6 +91,107 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor: ...
 def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor: ...
+def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: _float = 0,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
+) -> Tensor: ...
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor: ...
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -103,13 +252,36 @@ def feature_alpha_dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor: ...
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | _Number,
+    full: _bool = False,
+    eps: _float = 1e-06,
+    reduction: str = "mean",
+) -> Tensor: ...
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor: ...
 def glu(input: Tensor, dim: _int = -1, *, out: Tensor | None = None) -> Tensor: ...
+def group_norm(
+    input: Tensor,
+    num_groups: _int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+) -> Tensor: ...
 def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor: ...
 def hardsigmoid(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def hardswish(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def hardtanh(
     input: Tensor, min_val: _float = -1.0, max_val: _float = 1.0, inplace: _bool = False
+) -> Tensor: ...
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: _float = 1.0,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor: ...
 def huber_loss(
     input: Tensor,
@@ -117,6 +289,16 @@ def huber_loss(
     reduction: str = "mean",
     delta: _float = 1.0,
     weight: Tensor | None = None,
+) -> Tensor: ...
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: _bool = True,
+    momentum: _float = 0.1,
+    eps: _float = 1e-05,
 ) -> Tensor: ...
 def kl_div(
     input: Tensor,
@@ -143,10 +325,46 @@ def layer_norm(
 ) -> Tensor: ...
 def leaky_relu(input: Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> Tensor: ...
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
+def local_response_norm(
+    input: Tensor, size: _int, alpha: _float = 0.0001, beta: _float = 0.75, k: _float = 1.0
+) -> Tensor: ...
 def log_softmax(
     input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None
 ) -> Tensor: ...
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: _float = 0,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> tuple[Tensor, ...]: ...
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> tuple[Tensor, ...]: ...
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> tuple[Tensor, ...]: ...
 def mish(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def mse_loss(
     input: Tensor,
@@ -155,6 +373,31 @@ def mse_loss(
     reduce: _bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
+) -> Tensor: ...
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: _int = 1,
+    margin: _float = 1.0,
+    weight: Tensor | None = None,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
+) -> Tensor: ...
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
+) -> Tensor: ...
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor: ...
 def nll_loss(
     input: Tensor,
@@ -165,9 +408,32 @@ def nll_loss(
     reduce: _bool | None = None,
     reduction: str = "mean",
 ) -> Tensor: ...
+def normalize(
+    input: Tensor,
+    p: _float = 2.0,
+    dim: _int | Sequence[_int] = 1,
+    eps: _float = 1e-12,
+    out: Tensor | None = None,
+) -> Tensor: ...
 def one_hot(tensor: Tensor, num_classes: _int = -1) -> Tensor: ...
 def pad(
     input: Tensor, pad: _int | Sequence[_int], mode: str = "constant", value: _float | None = None
+) -> Tensor: ...
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False
+) -> Tensor: ...
+def pdist(input: Tensor, p: _float = 2) -> Tensor: ...
+def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor: ...
+def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: _bool = True,
+    full: _bool = False,
+    size_average: _bool | None = None,
+    eps: _float = 1e-08,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor: ...
 def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
 def relu(input: Tensor, inplace: _bool = False) -> Tensor: ...
@@ -177,6 +443,17 @@ def rms_norm(
     normalized_shape: _int | Sequence[_int],
     weight: Tensor | None = None,
     eps: _float | None = None,
+) -> Tensor: ...
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: _float = 0.0,
+    is_causal: _bool = False,
+    *,
+    scale: _float | None = None,
+    enable_gqa: _bool = False,
 ) -> Tensor: ...
 def selu(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def sigmoid(input: Tensor) -> Tensor: ...
@@ -188,6 +465,13 @@ def smooth_l1_loss(
     reduce: _bool | None = None,
     reduction: str = "mean",
     beta: _float = 1.0,
+) -> Tensor: ...
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor: ...
 def softmax(
     input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None
@@ -204,6 +488,28 @@ def tanh(input: Tensor) -> Tensor: ...
 def tanhshrink(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def threshold(
     input: Tensor, threshold: _float, value: _float, inplace: _bool = False
+) -> Tensor: ...
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: _float = 1.0,
+    p: _float = 2,
+    eps: _float = 1e-06,
+    swap: _bool = False,
+    size_average: _bool | None = None,
+    reduce: _bool | None = None,
+    reduction: str = "mean",
+) -> Tensor: ...
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Any | None = None,
+    margin: _float = 1.0,
+    swap: _bool = False,
+    reduction: str = "mean",
 ) -> Tensor: ...
 def celu_(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor: ...
 def elu_(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor: ...
