@@ -32,9 +32,12 @@ struct Axis {
   const AxisMap& map;
   std::vector<C> weight;
   Regular regular;
+  bool picks;  // every output is one input
 
-  explicit Axis(const AxisMap& m) : map(m), regular(m) {
+  explicit Axis(const AxisMap& m)
+      : map(m), regular(m), picks(m.weight.empty() && int64_t(m.index.size()) == m.output) {
     for (double w : m.weight) weight.push_back(C(w));
+    for (int64_t j = 0; j < m.output; ++j) picks &= m.first[size_t(j)] == j;
   }
   C weight_at(int64_t e) const { return weight.empty() ? C(1) : weight[size_t(e)]; }
   C divisor_at(int64_t j) const { return map.divisor.empty() ? C(1) : C(map.divisor[size_t(j)]); }
@@ -44,7 +47,7 @@ struct Axis {
 };
 
 template <class C>
-RL_CLONES void add_steps(const C* __restrict x, int64_t step, int64_t n, C* __restrict y) {
+RL_INLINE void add_steps(const C* __restrict x, int64_t step, int64_t n, C* __restrict y) {
   if (step == 1) {
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) y[j] += x[j];
@@ -57,7 +60,7 @@ RL_CLONES void add_steps(const C* __restrict x, int64_t step, int64_t n, C* __re
 }
 
 template <class C>
-RL_CLONES void spread_steps(const C* __restrict y, int64_t step, int64_t n, C* __restrict x) {
+RL_INLINE void spread_steps(const C* __restrict y, int64_t step, int64_t n, C* __restrict x) {
   if (step == 1) {
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) x[j] += y[j];
@@ -67,7 +70,7 @@ RL_CLONES void spread_steps(const C* __restrict y, int64_t step, int64_t n, C* _
 }
 
 template <class C>
-RL_CLONES void spread_pairs(const C* __restrict y, int64_t n, C* __restrict x) {
+RL_INLINE void spread_pairs(const C* __restrict y, int64_t n, C* __restrict x) {
   for (int64_t j = 0; j < n; ++j) {
     x[2 * j] += y[j];
     x[2 * j + 1] += y[j];
@@ -76,7 +79,7 @@ RL_CLONES void spread_pairs(const C* __restrict y, int64_t n, C* __restrict x) {
 
 // Two neighbours for each output, as linear resampling has.
 template <class C>
-RL_CLONES void blend_pairs(const C* __restrict x, const int32_t* __restrict index,
+RL_INLINE void blend_pairs(const C* __restrict x, const int32_t* __restrict index,
                            const C* __restrict weight, int64_t n, C* __restrict y) {
   for (int64_t j = 0; j < n; ++j) {
     y[j] = x[index[2 * j]] * weight[2 * j] + x[index[2 * j + 1]] * weight[2 * j + 1];
@@ -84,8 +87,15 @@ RL_CLONES void blend_pairs(const C* __restrict x, const int32_t* __restrict inde
 }
 
 template <class C>
-void sum_row(const Axis<C>& axis, const C* x, C* y) {
+RL_INLINE void pick(const C* __restrict x, const int32_t* __restrict index, int64_t n,
+                    C* __restrict y) {
+  for (int64_t j = 0; j < n; ++j) y[j] = x[index[j]];
+}
+
+template <class C>
+RL_INLINE void sum_row(const Axis<C>& axis, const C* x, C* y) {
   int64_t n = axis.map.output;
+  if (axis.picks) return pick(x, axis.map.index.data(), n, y);
   if (int64_t(axis.weight.size()) == 2 * n) {
     return blend_pairs(x, axis.map.index.data(), axis.weight.data(), n, y);
   }
@@ -107,9 +117,13 @@ void sum_row(const Axis<C>& axis, const C* x, C* y) {
 }
 
 template <class C>
-void spread_row(const Axis<C>& axis, const C* y, C* x) {
+RL_INLINE void spread_row(const Axis<C>& axis, const C* y, C* x) {
   const Regular& r = axis.regular;
   std::fill(x, x + axis.map.input, C(0));
+  if (axis.picks) {
+    for (int64_t j = 0; j < axis.map.output; ++j) x[axis.at(j)] += y[j];
+    return;
+  }
   auto one = [&](int64_t j) {
     for (int64_t e = axis.begin(j); e < axis.end(j); ++e) x[axis.at(e)] += axis.weight_at(e) * y[j];
   };
@@ -128,7 +142,7 @@ void spread_row(const Axis<C>& axis, const C* y, C* x) {
 }
 
 template <class C, class T>
-RL_CLONES void add_row(const T* __restrict x, C w, int64_t n, C* __restrict sum) {
+RL_INLINE void add_row(const T* __restrict x, C w, int64_t n, C* __restrict sum) {
   if (w == C(1)) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) sum[i] += C(x[i]);
@@ -139,12 +153,12 @@ RL_CLONES void add_row(const T* __restrict x, C w, int64_t n, C* __restrict sum)
 }
 
 template <class C, class T>
-RL_CLONES void put_row(const C* __restrict x, int64_t n, T* __restrict y) {
+RL_INLINE void put_row(const C* __restrict x, int64_t n, T* __restrict y) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(x[i]);
 }
 
 template <class C>
-RL_CLONES void divide_row(C* x, const C* divisor, C common, int64_t n) {
+RL_INLINE void divide_row(C* x, const C* divisor, C common, int64_t n) {
   if (divisor) {
     for (int64_t i = 0; i < n; ++i) x[i] /= common * divisor[i];
   } else if (common != C(1)) {
@@ -162,13 +176,13 @@ struct Mapper {
   }
   int64_t small() const { return d.map.output * h.map.output * w.map.output; }
   int64_t large() const { return d.map.input * h.map.input * w.map.input; }
-  void divide(C* row, int64_t i, int64_t j) const {
+  RL_INLINE void divide(C* row, int64_t i, int64_t j) const {
     divide_row<C>(row, columns.empty() ? nullptr : columns.data(),
                   d.divisor_at(i) * h.divisor_at(j), w.map.output);
   }
   // Calls use(row of the input, weight) for each that output row (i, j) is made of.
   template <class F>
-  void each_row(int64_t i, int64_t j, const F& use) const {
+  RL_INLINE void each_row(int64_t i, int64_t j, const F& use) const {
     for (int64_t a = d.begin(i); a < d.end(i); ++a) {
       for (int64_t b = h.begin(j); b < h.end(j); ++b) {
         use((d.at(a) * h.map.input + h.at(b)) * w.map.input, d.weight_at(a) * h.weight_at(b));
@@ -176,19 +190,30 @@ struct Mapper {
     }
   }
 
-  void forward(const T* x, T* y, C* sums, C* row) const {
+  // The rows that output row (i, j) is made of, added up; a single one is read in place.
+  RL_INLINE const C* sum_of_rows(const T* x, int64_t i, int64_t j, C* sums) const {
+    int64_t a = d.begin(i), b = h.begin(j);
+    if constexpr (std::is_same_v<T, C>) {
+      if (d.end(i) == a + 1 && h.end(j) == b + 1 && d.weight_at(a) * h.weight_at(b) == C(1)) {
+        return x + (d.at(a) * h.map.input + h.at(b)) * w.map.input;
+      }
+    }
+    std::fill(sums, sums + w.map.input, C(0));
+    each_row(i, j, [&](int64_t at, C weight) { add_row(x + at, weight, w.map.input, sums); });
+    return sums;
+  }
+
+  RL_CLONES void forward(const T* x, T* y, C* sums, C* row) const {
     for (int64_t i = 0; i < d.map.output; ++i) {
       for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
-        std::fill(sums, sums + w.map.input, C(0));
-        each_row(i, j, [&](int64_t at, C weight) { add_row(x + at, weight, w.map.input, sums); });
-        sum_row(w, sums, row);
+        sum_row(w, sum_of_rows(x, i, j, sums), row);
         divide(row, i, j);
         put_row(row, w.map.output, y);
       }
     }
   }
 
-  void transposed(const T* y, C* x, C* sums, C* row) const {
+  RL_CLONES void transposed(const T* y, C* x, C* sums, C* row) const {
     std::fill(x, x + large(), C(0));
     for (int64_t i = 0; i < d.map.output; ++i) {
       for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
