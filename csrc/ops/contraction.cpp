@@ -271,6 +271,8 @@ struct Mv : Bilinear {
     return out;
   }
   static Var batched(const HiddenDims& hidden, const Var& input, const Var& vec) {
+    if (!batch_of(input.get())) return ops::matmul(hidden.front(vec), ops::transpose(input, 0, 1));
+    if (!batch_of(vec.get())) return ops::matmul(hidden.front(input), vec);
     Var columns = ops::unsqueeze(hidden.front(vec), -1);
     Var product = ops::matmul(hidden.front_if(input), columns);
     return ops::select(product, -1, 0);

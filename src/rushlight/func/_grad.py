@@ -41,7 +41,7 @@ def _recorded(tensor: Any) -> bool:
     return isinstance(tensor, _C.Tensor) and tensor.requires_grad
 
 
-def _backward(
+def pull_back(
     outputs: Sequence[Any],
     inputs: Sequence[Any],
     cotangents: Sequence[Any] | None,
@@ -53,19 +53,13 @@ def _backward(
     zeros = _ops["zeros_like"]
     if not live:
         return [zeros(x) for x in inputs]
-    given = None if cotangents is None else [cotangents[i] for i in live]
+    roots, ends = tuple([outputs[i] for i in live]), tuple(inputs)
+    given = (None,) * len(live) if cotangents is None else tuple([cotangents[i] for i in live])
     record = outside and (
-        any(_C._leads_beyond(outputs[i], tuple(inputs)) for i in live)
-        or any(g.requires_grad for g in given or ())
+        any(_C._leads_beyond(t, ends) for t in roots)
+        or any(g.requires_grad for g in given if g is not None)
     )
-    found = autograd.grad(
-        [outputs[i] for i in live],
-        inputs,
-        given,
-        retain_graph=keep or record,
-        create_graph=record,
-        allow_unused=True,
-    )
+    found = _C._run_backward(roots, given, keep or record, record, ends, False)
     return [zeros(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
 
 
@@ -86,11 +80,19 @@ def pick(args: tuple[Any, ...], argnums: Any, what: str) -> list[Any]:
     return wrapped
 
 
+_ONE = tree_flatten([None])[1]
+
+
 class Lifted:
     """The arguments of a call with stand-ins for those that are differentiated."""
 
     def __init__(self, args: tuple[Any, ...], argnums: Any, what: str) -> None:
         self.single = isinstance(argnums, int)
+        if self.single and 0 <= argnums < len(args) and type(args[argnums]) is _C.Tensor:
+            self.inputs, self.spec = [stand_in(args[argnums], what)], _ONE
+            self.args = list(args)
+            self.args[argnums] = self.inputs[0]
+            return
         numbers = pick(args, argnums, what)
         chosen = [args[n] for n in numbers]
         leaves, self.spec = tree_flatten(chosen)
@@ -121,7 +123,7 @@ def grad_and_value(
         with autograd.enable_grad():
             lifted = Lifted(args, argnums, "grad")
             result = func(*lifted.args, **kwargs)
-            output, aux = _split_aux(result, has_aux, "grad_and_value(f)(*args)")
+            output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
             if not isinstance(output, _C.Tensor):
                 raise RuntimeError(
                     "grad_and_value(f)(*args): Expected f(*args) to return a tensor, "
@@ -133,7 +135,7 @@ def grad_and_value(
                     f"tensor with {output.dim()} dims. Maybe you wanted to use the vjp or jacrev "
                     "APIs instead?"
                 )
-            gradients = _backward([output], lifted.inputs, None, outside)
+            gradients = pull_back([output], lifted.inputs, None, outside)
         value = strip([output], lifted.inputs, outside)[0]
         gradient = lifted.shaped(gradients)
         if not has_aux:
@@ -144,7 +146,7 @@ def grad_and_value(
     return wrapper
 
 
-def _split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
+def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -185,7 +187,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     outside = _C._grad_flag()
     with autograd.enable_grad():
         lifted = Lifted(primals, tuple(range(len(primals))), "vjp(f, *primals)")
-        output, aux = _split_aux(func(*lifted.args), has_aux, "vjp(f, *primals)")
+        output, aux = split_aux(func(*lifted.args), has_aux, "vjp(f, *primals)")
     outputs, spec = tree_flatten(output)
     for t in outputs:
         if not isinstance(t, _C.Tensor):
@@ -202,7 +204,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"outputs to the function. cotangents: {given_spec}, primal output: {spec}"
             )
         recording = _C._grad_flag() if create_graph is None else create_graph
-        found = _backward(outputs, lifted.inputs, given, recording, retain_graph)
+        found = pull_back(outputs, lifted.inputs, given, recording, retain_graph)
         return lifted.shaped(found)
 
     shown = tree_unflatten(strip(outputs, lifted.inputs, outside), spec)
@@ -240,20 +242,36 @@ def jvp(
             f"structure. For example, if primals is a tuple of 3 tensors, tangents also must be. "
             f"Got primals with structure {spec} and tangents with structure {other}"
         )
-    with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(p, t) for p, t in zip(flat, directions, strict=True)]
-        output, aux = _split_aux(
-            func(*tree_unflatten(duals, spec)), has_aux, "jvp(f, primals, tangents)"
-        )
-        values, value_spec = tree_flatten(output)
-        results, moved = [], []
-        for t in values:
+    values, moved, value_spec, aux = push_forward(
+        lambda duals: func(*tree_unflatten(duals, spec)), flat, directions, strict, has_aux
+    )
+    pair = (tree_unflatten(values, value_spec), tree_unflatten(moved, value_spec))
+    return (*pair, aux) if has_aux else pair
+
+
+def push_forward(
+    call: Callable[[list[Any]], Any],
+    flat: Sequence[Any],
+    directions: Sequence[Any],
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[list[Any], list[Any], Any, Any]:
+    """The values and tangents of `call` of dual tensors, their structure, and what is beside."""
+    level = _C._enter_dual_level()
+    try:
+        duals = [
+            forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, directions, strict=True)
+        ]
+        output, aux = split_aux(call(duals), has_aux, "jvp(f, primals, tangents)")
+        outputs, spec = tree_flatten(output)
+        values, moved = [], []
+        for t in outputs:
             if not isinstance(t, _C.Tensor):
                 raise RuntimeError(
                     "jvp(f, primals, tangents): Expected f(*args) to return only tensors, "
                     f"got unsupported type {type(t).__name__}"
                 )
-            value, tangent = forward_ad.unpack_dual(t)
+            value, tangent = _C._unpack_dual(t, level)
             if tangent is None:
                 if strict:
                     raise RuntimeError(
@@ -261,12 +279,13 @@ def jvp(
                         "of the inputs. This is not allowed with strict=True."
                     )
                 tangent = _ops["zeros_like"](value)
-            results.append(value)
+            values.append(value)
             moved.append(tangent)
         if has_aux:
             aux = tree_map(_primal, aux)
-    pair = (tree_unflatten(results, value_spec), tree_unflatten(moved, value_spec))
-    return (*pair, aux) if has_aux else pair
+    finally:
+        _C._exit_dual_level(level)
+    return values, moved, spec, aux
 
 
 def _primal(value: Any) -> Any:

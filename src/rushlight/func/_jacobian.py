@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from rushlight import _C
-from rushlight.func._grad import jvp, pick, vjp
-from rushlight.func._vmap import vmap
+from rushlight import _C, autograd
+from rushlight.func._grad import Lifted, pick, pull_back, push_forward, split_aux, strip
+from rushlight.func._vmap import Level, vmap
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -19,6 +19,10 @@ _ops = _C._namespaces[""]
 
 def _basis(tensors: Sequence[Any]) -> list[Any]:
     """One row for every element of all the tensors: for each tensor, what each row has in it."""
+    if len(tensors) == 1:
+        only = tensors[0]
+        unit = _ops["eye"](only.numel(), dtype=only.dtype)
+        return [unit if only.dim() == 1 else unit.view(-1, *only.shape)]
     total = sum(t.numel() for t in tensors)
     rows, start = [], 0
     for t in tensors:
@@ -58,30 +62,44 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        numbers = pick(args, argnums, "jacrev")
-
-        def of_chosen(*values: Any) -> Any:
-            return func(*_replaced(args, numbers, values), **kwargs)
-
-        result = vjp(of_chosen, *(args[n] for n in numbers), has_aux=has_aux)
-        output, pull = result[:2]
+        outside = _C._grad_flag()
+        with autograd.enable_grad():
+            lifted = Lifted(args, argnums, "jacrev")
+            output, aux = split_aux(func(*lifted.args, **kwargs), has_aux, "jacrev(f)(*args)")
         outputs, out_spec = tree_flatten(output)
         _check(outputs, "jacrev", "output")
-        rows = vmap(lambda *g: pull(tree_unflatten(g, out_spec)), chunk_size=chunk_size)(
-            *_basis(outputs)
-        )
-        # From (inputs) of (all rows) to outputs of inputs.
-        inputs, in_spec = tree_flatten(list(rows))
+
+        def rows(*cotangents: Any) -> tuple[Any, ...]:
+            return tuple(pull_back(outputs, lifted.inputs, cotangents, outside, True))
+
+        # For each input, what every element of all outputs says about it.
+        columns = _over(rows, _basis(outputs), "error", chunk_size)
         jacobians, start = [], 0
         for t in outputs:
-            parts = [g.narrow(0, start, t.numel()).reshape(*t.shape, *g.shape[1:]) for g in inputs]
-            tree = tree_unflatten(parts, in_spec)
-            jacobians.append(tree[0] if isinstance(argnums, int) else tuple(tree))
-            start += t.numel()
+            n = t.numel()
+            own = columns if len(outputs) == 1 else [g.narrow(0, start, n) for g in columns]
+            if t.dim() != 1:
+                own = [g.reshape(*t.shape, *g.shape[1:]) for g in own]
+            jacobians.append(lifted.shaped(own))
+            start += n
         jacobian = tree_unflatten(jacobians, out_spec)
-        return (jacobian, result[2]) if has_aux else jacobian
+        if not has_aux:
+            return jacobian
+        leaves, aux_spec = tree_flatten(aux)
+        return jacobian, tree_unflatten(strip(leaves, lifted.inputs, outside), aux_spec)
 
     return wrapper
+
+
+def _over(
+    function: Callable[..., Any], basis: list[Any], randomness: str, chunk_size: int | None
+) -> Any:
+    """A function of directions, for all of them at once or in chunks."""
+    if chunk_size is not None:
+        return vmap(function, randomness=randomness, chunk_size=chunk_size)(*basis)
+    with Level(len(basis[0]), randomness) as level:
+        results = function(*[level.hide(b, 0) for b in basis])
+        return [level.show(t, 0) for t in results]
 
 
 def _replaced(args: tuple[Any, ...], numbers: list[int], values: Sequence[Any]) -> list[Any]:
@@ -112,30 +130,31 @@ def jacfwd(
         numbers = pick(args, argnums, "jacfwd")
         inputs, in_spec = tree_flatten([args[n] for n in numbers])
         _check(inputs, "jacfwd", "input")
-        kept: list[Any] = []
+        out_spec, aux = None, None
 
-        def push(*directions: Any) -> Any:
-            def of_chosen(*leaves: Any) -> Any:
-                values = tree_unflatten(leaves, in_spec)
-                return func(*_replaced(args, numbers, values), **kwargs)
+        def call(duals: list[Any]) -> Any:
+            values = tree_unflatten(duals, in_spec)
+            return func(*_replaced(args, numbers, values), **kwargs)
 
-            result = jvp(of_chosen, tuple(inputs), tuple(directions), has_aux=has_aux)
-            kept[:] = result[2:]
-            return result[1]
+        def push(*directions: Any) -> tuple[Any, ...]:
+            nonlocal out_spec, aux
+            _, moved, out_spec, aux = push_forward(call, inputs, directions, has_aux=has_aux)
+            return tuple(moved)
 
-        columns = vmap(push, randomness=randomness, chunk_size=chunk_size)(*_basis(inputs))
-        outputs, out_spec = tree_flatten(columns)
+        rows = _over(push, _basis(inputs), randomness, chunk_size)
+        assert out_spec is not None
         jacobians = []
-        for t in outputs:
+        for t in rows:
             parts, start = [], 0
             for x in inputs:
-                part = t.narrow(0, start, x.numel()).movedim(0, -1)
-                parts.append(part.reshape(*t.shape[1:], *x.shape))
-                start += x.numel()
+                n = x.numel()
+                part = (t if len(inputs) == 1 else t.narrow(0, start, n)).movedim(0, -1)
+                parts.append(part if x.dim() == 1 else part.reshape(*t.shape[1:], *x.shape))
+                start += n
             tree = tree_unflatten(parts, in_spec)
             jacobians.append(tree[0] if single else tuple(tree))
         jacobian = tree_unflatten(jacobians, out_spec)
-        return (jacobian, kept[0]) if has_aux else jacobian
+        return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
 

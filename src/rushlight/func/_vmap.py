@@ -73,6 +73,10 @@ def vmap(
 
     @functools.wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and chunk_size is None:
+            plain = _plain_dims(args, in_dims)
+            if plain is not None:
+                return _run_plain(func, args, *plain, out_dims, randomness)
         leaves, dims, spec, size = _take_apart(func, in_dims, args, kwargs)
         if chunk_size is None or chunk_size >= size:
             return _run(func, leaves, dims, spec, size, out_dims, randomness)
@@ -91,6 +95,35 @@ def vmap(
 
 def _name(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
+
+
+def _plain_dims(args: tuple[Any, ...], in_dims: Any) -> tuple[Any, int] | None:
+    """The dims and the size, where each argument is one tensor or not batched: the usual call."""
+    dims = (in_dims,) * len(args) if isinstance(in_dims, int) else in_dims
+    if type(dims) not in (tuple, list) or len(dims) != len(args):
+        return None
+    size = None
+    for arg, dim in zip(args, dims, strict=True):
+        if dim is None:
+            continue
+        if type(dim) is not int or not isinstance(arg, _C.Tensor):
+            return None
+        if not -arg.dim() <= dim < arg.dim() or size not in (None, arg.shape[dim]):
+            return None
+        size = arg.shape[dim]
+    return None if size is None else (dims, size)
+
+
+def _run_plain(
+    func: Any, args: tuple[Any, ...], dims: Any, size: int, out_dims: Any, randomness: str
+) -> Any:
+    with Level(size, randomness) as level:
+        hide, number = _ops["_add_batch_dim"], level.number
+        inside = [a if d is None else hide(a, d, number) for a, d in zip(args, dims, strict=True)]
+        result = func(*inside)
+        if type(out_dims) is int and type(result) is _C.Tensor:
+            return level.show(result, out_dims)
+        return _show_all(func, result, out_dims, level)
 
 
 def _take_apart(
@@ -172,6 +205,8 @@ def _run(
 
 def _show_all(func: Any, result: Any, out_dims: Any, level: Level) -> Any:
     outputs, spec = tree_flatten(result)
+    if type(out_dims) is int and all(isinstance(t, _C.Tensor) for t in outputs):
+        return tree_unflatten([level.show(t, out_dims) for t in outputs], spec)
     for output in outputs:
         if not isinstance(output, _C.Tensor):
             raise ValueError(

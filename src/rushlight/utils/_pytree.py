@@ -65,35 +65,39 @@ def tree_flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
     >>> tree_unflatten([x * 10 for x in leaves], spec)
     {'a': 10, 'b': (20, 30)}
     """
+    if _kind(tree) is None:
+        return [tree], LeafSpec
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves)
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> TreeSpec:
     kind = _kind(tree)
-    if kind is None:
-        leaves.append(tree)
-        return LeafSpec
     if kind is namedtuple:
         children, context = list(tree), type(tree)
     else:
         children, context = _KNOWN[kind][0](tree)
-    return TreeSpec(kind, context, tuple(_flatten(child, leaves) for child in children))
+    specs = []
+    for child in children:
+        if _kind(child) is None:
+            leaves.append(child)
+            specs.append(LeafSpec)
+        else:
+            specs.append(_flatten(child, leaves))
+    return TreeSpec(kind, context, tuple(specs))
 
 
 def tree_unflatten(leaves: Any, spec: TreeSpec) -> Any:
     """The tree of this shape with these leaves."""
-    leaves = iter(leaves)
-    return _unflatten(leaves, spec)
+    return next(iter(leaves)) if spec[0] is None else _unflatten(iter(leaves), spec)
 
 
 def _unflatten(leaves: Any, spec: TreeSpec) -> Any:
-    if spec.type is None:
-        return next(leaves)
-    children = [_unflatten(leaves, child) for child in spec.children]
-    if spec.type is namedtuple:
-        return spec.context(*children)
-    return _KNOWN[spec.type][1](children, spec.context)
+    kind, context, specs = spec
+    children = [next(leaves) if s[0] is None else _unflatten(leaves, s) for s in specs]
+    if kind is namedtuple:
+        return context(*children)
+    return _KNOWN[kind][1](children, context)
 
 
 def tree_leaves(tree: Any) -> list[Any]:
