@@ -1,6 +1,7 @@
 // Normalisation of channels over a batch.
 #include <cmath>
 
+#include "autograd/batch.h"
 #include "ops/broadcast.h"
 #include "ops/channel_norm.h"
 
@@ -59,36 +60,44 @@ void check_arguments(const Var& input, const Var& weight, const Var& bias, const
   }
   check_constant("running_mean", running_mean);
   check_constant("running_var", running_var);
+  if (training && running_mean) {
+    check_batched_write(running_mean.get(), input.get());
+    check_batched_write(running_var.get(), input.get());
+  }
 }
 
 // running = (1 - momentum) * running + momentum * factor * now
 void update(const Var& running, const Var& now, double momentum, double factor) {
   prepare_write(running.get(), "batch_norm");
-  Var into = running->contiguous && running.dtype() == now.dtype()
-                 ? running
-                 : ops::contiguous(ops::to(running, now.dtype()));
-  visit(now.dtype(), [&](auto zero) {
-    using C = decltype(zero);
-    if constexpr (std::is_floating_point_v<C>)
-      for (int64_t i = 0; i < now.numel(); i++) {
-        C& r = into->data<C>()[i];
-        r = C(momentum * factor * double(now->data<C>()[i]) + (1 - momentum) * double(r));
-      }
-  });
-  if (into.get() != running.get()) ops::copy_data(running.get(), into.get());
+  Plain plain;
+  Var fresh = alias(now.get());
+  if (running->contiguous && running.dtype() == now.dtype() && !batch_of(running.get())) {
+    visit(now.dtype(), [&](auto zero) {
+      using C = decltype(zero);
+      if constexpr (std::is_floating_point_v<C>)
+        for (int64_t i = 0; i < now.numel(); i++) {
+          C& r = running->data<C>()[i];
+          r = C(momentum * factor * double(now->data<C>()[i]) + (1 - momentum) * double(r));
+        }
+    });
+    return;
+  }
+  Var next = alias(running.get()) * Var(1 - momentum) + fresh * Var(momentum * factor);
+  if (batch_of(running.get())) copy_batched(running.get(), next.get());
+  else ops::copy_data(running.get(), next.get());
 }
 
-// The result, the mean and 1 / deviation that it was computed with.
+// The result, the mean and 1 / deviation that it was computed with, and in training the variance.
 struct BatchNormOf : General {
   static constexpr auto signature =
       "_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
-      "Tensor? running_var, bool training, float momentum, float eps)";
+      "Tensor? running_var, bool training, float eps)";
   static constexpr auto grad_name = "NativeBatchNormBackward0";
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
 
-  static std::array<Var, 3> forward(const Var& input, const Var& weight, const Var& bias,
+  static std::array<Var, 4> forward(const Var& input, const Var& weight, const Var& bias,
                                     const Var& running_mean, const Var& running_var, bool training,
-                                    double momentum, double eps) {
+                                    double eps) {
     DType d = input.dtype(), c = wide(d);
     cpu::ChannelShape s = channel_shape(input.sizes());
     Var x = dense_as(input, c), w = dense_as(weight, c), b = dense_as(bias, c);
@@ -100,7 +109,7 @@ struct BatchNormOf : General {
                         {x.get(), w.get(), b.get(), mean.get(), rstd.get(), y.get()});
       cpu::batch_norm_given(c, x->data(), data_or_null(w), data_or_null(b), mean->data(),
                             rstd->data(), y->data(), s);
-      return {ops::to(y, d), mean, rstd};
+      return {ops::to(y, d), mean, rstd, empty({0}, c)};
     }
     Var variance = empty({s.channels}, c);
     {
@@ -109,16 +118,11 @@ struct BatchNormOf : General {
       cpu::batch_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
                       rstd->data(), variance->data(), s, eps);
     }
-    if (running_mean) {
-      double count = double(s.batch) * double(s.inner);
-      update(running_mean, mean, momentum, 1);
-      update(running_var, variance, momentum, count / (count - 1));
-    }
-    return {ops::to(y, d), mean, rstd};
+    return {ops::to(y, d), mean, rstd, variance};
   }
 
   static void vjp(Back& b, const In& input, const In& weight, const In& bias, const In&, const In&,
-                  bool training, double, double eps) {
+                  bool training, double eps) {
     if (b.create_graph()) return rule(b, input, weight, bias, training, eps);
     DType c = wide(input.dtype());
     cpu::ChannelShape s = channel_shape(input.sizes());
@@ -172,7 +176,7 @@ struct BatchNormOf : General {
   static Var constant(const Var& out, int ndim) { return by_channel(alias(out.get()), ndim); }
 
   static void jvp(Push& p, const Var& input, const Var& weight, const Var&, const Var&, const Var&,
-                  bool training, double, double eps) {
+                  bool training, double eps) {
     int n = input.dim();
     Var x = ops::to(input, wide(input.dtype()));
     Var centered = x - (training ? mean_of(x) : constant(p.out(1), n));
@@ -192,6 +196,21 @@ struct BatchNormOf : General {
   }
 };
 
+// The same, after which the running statistics follow those of the batch.
+std::array<Var, 4> normalize(const Var& input, const Var& weight, const Var& bias,
+                             const Var& running_mean, const Var& running_var, bool training,
+                             double momentum, double eps) {
+  auto all = call<BatchNormOf>(input, weight, bias, training ? Var() : running_mean,
+                               training ? Var() : running_var, training, eps);
+  if (training && running_mean) {
+    cpu::ChannelShape s = channel_shape(input.sizes());
+    double count = double(s.batch) * double(s.inner);
+    update(running_mean, all[1], momentum, 1);
+    update(running_var, all[3], momentum, count / (count - 1));
+  }
+  return all;
+}
+
 struct NativeBatchNorm : Composite {
   static constexpr auto signature =
       "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
@@ -206,8 +225,8 @@ struct NativeBatchNorm : Composite {
                                     const Var& running_mean, const Var& running_var, bool training,
                                     double momentum, double eps) {
     check_arguments(input, weight, bias, running_mean, running_var, training);
-    auto [y, mean, rstd] =
-        call<BatchNormOf>(input, weight, bias, running_mean, running_var, training, momentum, eps);
+    auto [y, mean, rstd, variance] =
+        normalize(input, weight, bias, running_mean, running_var, training, momentum, eps);
     if (training) return {y, alias(mean.get()), alias(rstd.get())};
     return {y, empty({0}, mean.dtype()), empty({0}, mean.dtype())};
   }
@@ -289,7 +308,8 @@ Var instance_norm(const Var& input, const Var& weight, const Var& bias, const Va
     auto follow = [&](const Var& running, const Var& now) {
       prepare_write(running.get(), "instance_norm");
       Var one = ops::mean(ops::reshape(now, {batch, channels}), {0}, false);
-      ops::copy_data(running.get(), one.get());
+      if (batch_of(running.get())) copy_batched(running.get(), one.get());
+      else ops::copy_data(running.get(), one.get());
     };
     follow(running_mean, mean);
     follow(running_var, var);
@@ -349,8 +369,7 @@ Var batch_norm(const Var& input, const Var& weight, const Var& bias, const Var& 
                const Var& running_var, bool training, double momentum, double eps) {
   check_arguments(input, weight, bias, running_mean, running_var, training);
   if (input.numel() > 0)
-    return call<BatchNormOf>(input, weight, bias, running_mean, running_var, training, momentum,
-                             eps)[0];
+    return normalize(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   // Without elements there are no statistics, but there is a history.
   Var y = ops::clone(input);
   if (weight) y = y * ops::to(by_channel(weight, input.dim()), input.dtype());

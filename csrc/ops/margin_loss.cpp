@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "autograd/batch.h"
 #include "ops/broadcast.h"
 #include "ops/distance.h"
 #include "ops/loss.h"
@@ -177,7 +178,8 @@ struct GaussianNllLoss : MarginLoss {
   static Var checked(const Var& input, const Var& var) {
     {
       Plain plain;
-      Var negative = ops::sum_all(alias(var.get()) < Var(0));
+      Var all = batch_of(var.get()) ? all_samples(var.get()) : alias(var.get());
+      Var negative = ops::sum_all(all < Var(0));
       if (*negative->data<int64_t>() > 0)
         fail_as(PyExc_ValueError,
                 "var has negative entry/entries (gaussian_nll_loss: ", *negative->data<int64_t>(),
