@@ -102,6 +102,16 @@ def test_narrow_dtypes_and_many_rows(name, dtype):
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=tolerance, atol=tolerance)
 
 
+@every_network
+def test_empty_batches(name):
+    def run(library, x, *rest):
+        hx, params = split(name, rest)
+        return getattr(library, name)(x, hx, params, True, 1, 0.0, False, False, False)
+
+    arrays = [normal(STEPS, 0, INPUT), *states(name, 1, 0, HIDDEN), *weights(name)]
+    assert_same_derivatives(run, *arrays, second=False)
+
+
 def test_dropout_between_layers():
     import rushlight as torch
 

@@ -176,8 +176,8 @@ class Factor {
   int64_t pitch() const { return pitch_; }
   // out [m, pitch] = a [m, rows] @ this
   void multiply(const C* a, int64_t m, C* out) const {
-    int64_t panels = (pitch_ + kPanel - 1) / kPanel;
-    parallel_for(panels, kTaskWork / (m * rows_ * kPanel), [&](int64_t begin, int64_t end) {
+    int64_t panels = (pitch_ + kPanel - 1) / kPanel, work = m * rows_ * kPanel;
+    parallel_for(panels, kTaskWork / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
       for (int64_t j = begin * kPanel; j < std::min(end * kPanel, pitch_); j += kPanel) {
         int64_t width = std::min(kPanel, pitch_ - j);
         small_gemm(m, width, rows_, a, rows_, int64_t(1), data_.data() + j * rows_, width, out + j,
