@@ -453,6 +453,26 @@ def test_the_scale_grows_after_good_steps_and_stays_finite():
         scaler.update(torch.ones(2))
 
 
+def test_a_step_without_gradients_says_which_parameters_and_why():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    model[0].requires_grad_(False)
+    loose = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([*model.parameters(), loose], lr=0.1)
+    scaler = torch.GradScaler("cpu")
+    scaler.scale(loose.sum())
+    with pytest.raises(AssertionError) as caught:
+        scaler.step(optimizer)
+    first, frozen, missed = str(caught.value).split("\n")
+    assert first.startswith("No inf checks were recorded for this optimizer")
+    assert frozen.startswith("  0.weight, 0.bias: it does not require grad")
+    assert missed.startswith("  1.weight, 1.bias, parameter 4 of group 0, of shape [2]: ")
+    assert "backward() was not called" in missed
+    many = torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(9)])
+    named = torch.optim.SGD(many.named_parameters(), lr=0.1)
+    with pytest.raises(AssertionError, match=r"  0.weight, .*, 3.bias and 10 more: "):
+        scaler.step(named)
+
+
 def test_misuse_of_a_scaler_is_named():
     w = torch.ones(2, requires_grad=True)
     optimizer = Descent(w)

@@ -31,6 +31,24 @@ class _States(dict[int, "dict[str, Any]"]):
         return self[key]
 
 
+def _without_gradients(optimizer: Any) -> str:
+    """Which parameters of an optimizer have no gradient, by the reason why."""
+    from rushlight.nn._names import qualified_name
+
+    named: dict[str, list[str]] = {}
+    for i, group in enumerate(optimizer.param_groups):
+        given = group.get("param_names", ())
+        for j, p in enumerate(group["params"]):
+            name = given[j] if j < len(given) else qualified_name(p)
+            name = name or f"parameter {j} of group {i}, of shape {list(p.shape)}"
+            named.setdefault(p.grad_status, []).append(name)
+    lines = ["No inf checks were recorded for this optimizer: none of its parameters has a grad."]
+    for why, names in named.items():
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        lines.append(f"  {', '.join(names[:8])}{more}: {why}")
+    return "\n".join(lines)
+
+
 class GradScaler:
     """Scales losses up and gradients down again, and skips steps whose gradients overflow.
 
@@ -183,10 +201,8 @@ class GradScaler:
         else:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
-            self._check(
-                len(state["found_inf_per_device"]) > 0,
-                "No inf checks were recorded for this optimizer.",
-            )
+            if not state["found_inf_per_device"]:
+                raise AssertionError(_without_gradients(optimizer))
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
