@@ -26,6 +26,7 @@ SCRIPTS = [
     "modules",
     "optimizers",
     "data",
+    "programs",
 ]
 
 
