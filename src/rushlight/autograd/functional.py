@@ -250,7 +250,7 @@ def jacobian(
                 tuple(
                     _zero_block(t, x)
                     if g is None
-                    else (g if create_graph else g.detach()).reshape(*t.shape, *x.shape)
+                    else (g if create_graph else g.detach()).reshape((*t.shape, *x.shape))
                     for g, x in zip(row, own, strict=True)
                 )
             )
@@ -258,7 +258,7 @@ def jacobian(
 
 
 def _zero_block(output: Any, x: Any) -> Any:
-    return _ops["zeros"](*output.shape, *x.shape, dtype=x.dtype)
+    return _ops["zeros"]((*output.shape, *x.shape), dtype=x.dtype)
 
 
 def _rows(output: Any, inputs: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
@@ -266,7 +266,7 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool) -> tuple[Any, 
     if not output.requires_grad:
         return (None,) * len(inputs)
     n = output.numel()
-    basis = _ops["eye"](n, dtype=output.dtype).view(n, *output.shape)
+    basis = _ops["eye"](n, dtype=output.dtype).view((n, *output.shape))
     return autograd.grad(
         output,
         inputs,

@@ -31,8 +31,9 @@ def stand_in(tensor: Any, what: str) -> Any:
 
 def strip(outputs: Sequence[Any], inputs: Sequence[Any], outside: bool) -> list[Any]:
     """Results as the caller sees them: without a history that ends in the stand-ins alone."""
+    ends = tuple(inputs)
     return [
-        t if outside and _C._leads_beyond(t, tuple(inputs)) else t.detach() if _recorded(t) else t
+        t if not _recorded(t) or (outside and _C._leads_beyond(t, ends)) else t.detach()
         for t in outputs
     ]
 
@@ -302,14 +303,18 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> push(torch.tensor([1.0, 5.0]))
     tensor([1., 5.])
     """
+    outside = _C._grad_flag()
     with autograd.enable_grad():
         lifted = Lifted(primals, tuple(range(len(primals))), "linearize(f, *primals)")
-        output = func(*lifted.args)
-        outputs, spec = tree_flatten(output)
-        dual = [_ops["zeros_like"](t).requires_grad_() for t in outputs]
-        pulled = autograd.grad(
-            outputs, lifted.inputs, dual, create_graph=True, materialize_grads=True
-        )
+        outputs, spec = tree_flatten(func(*lifted.args))
+        for t in outputs:
+            if not isinstance(t, _C.Tensor):
+                raise RuntimeError(
+                    "linearize(f, *primals): Expected f(*primals) to return only tensors, "
+                    f"got {type(t).__name__}"
+                )
+        dual = [_ops["zeros_like"](t.detach()).requires_grad_() for t in outputs]
+        pulled = pull_back(outputs, lifted.inputs, dual, True, True)
 
     def push(*tangents: Any) -> Any:
         flat, given = tree_flatten(list(tangents))
@@ -323,17 +328,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"linearize: a tangent of shape {tuple(t.shape)} and dtype {t.dtype} for a "
                     f"primal of shape {tuple(x.shape)} and dtype {x.dtype}"
                 )
-        live = [i for i, p in enumerate(pulled) if p.requires_grad]
-        if not live:
-            moved = [_ops["zeros_like"](t) for t in dual]
-        else:
-            moved = autograd.grad(
-                [pulled[i] for i in live],
-                dual,
-                [flat[i] for i in live],
-                retain_graph=True,
-                materialize_grads=True,
-            )
-        return tree_unflatten(moved, spec)
+        ends = [*lifted.inputs, *dual]
+        recorded = _C._grad_flag() and (
+            any(_C._leads_beyond(p, tuple(ends)) for p in pulled if p.requires_grad)
+            or any(t.requires_grad for t in flat)
+        )
+        moved = pull_back(pulled, dual, flat, recorded, True)
+        return tree_unflatten(moved if recorded else strip(moved, ends, False), spec)
 
-    return tree_unflatten([t.detach() for t in outputs], spec), push
+    return tree_unflatten(strip(outputs, lifted.inputs, outside), spec), push

@@ -22,13 +22,13 @@ def _basis(tensors: Sequence[Any]) -> list[Any]:
     if len(tensors) == 1:
         only = tensors[0]
         unit = _ops["eye"](only.numel(), dtype=only.dtype)
-        return [unit if only.dim() == 1 else unit.view(-1, *only.shape)]
+        return [unit if only.dim() == 1 else unit.view((-1, *only.shape))]
     total = sum(t.numel() for t in tensors)
     rows, start = [], 0
     for t in tensors:
         block = _ops["zeros"](total, t.numel(), dtype=t.dtype)
         block.diagonal(-start).fill_(1)
-        rows.append(block.view(total, *t.shape))
+        rows.append(block.view((total, *t.shape)))
         start += t.numel()
     return rows
 
@@ -79,7 +79,7 @@ def jacrev(
             n = t.numel()
             own = columns if len(outputs) == 1 else [g.narrow(0, start, n) for g in columns]
             if t.dim() != 1:
-                own = [g.reshape(*t.shape, *g.shape[1:]) for g in own]
+                own = [g.reshape((*t.shape, *g.shape[1:])) for g in own]
             jacobians.append(lifted.shaped(own))
             start += n
         jacobian = tree_unflatten(jacobians, out_spec)
@@ -149,7 +149,7 @@ def jacfwd(
             for x in inputs:
                 n = x.numel()
                 part = (t if len(inputs) == 1 else t.narrow(0, start, n)).movedim(0, -1)
-                parts.append(part if x.dim() == 1 else part.reshape(*t.shape[1:], *x.shape))
+                parts.append(part if x.dim() == 1 else part.reshape((*t.shape[1:], *x.shape)))
                 start += n
             tree = tree_unflatten(parts, in_spec)
             jacobians.append(tree[0] if single else tuple(tree))

@@ -132,7 +132,7 @@ def _check_height(elements: int, height: int) -> None:
 def _seeds(groups: Coloring, like: Any) -> Any:
     """For each group, a tensor with ones at its lines."""
     chosen = _ops["arange"](groups.count).unsqueeze(1) == groups.colors
-    return chosen.to(like.dtype).reshape(groups.count, *like.shape)
+    return chosen.to(like.dtype).reshape((groups.count, *like.shape))
 
 
 def _pushed(func: Callable[[Any], Any], x: Any, seeds: Any) -> Any:
@@ -160,7 +160,7 @@ def banded_jacobian(
     each = _ops["arange"](width)
     groups = min(band, max(width, 1))
     chosen = (_ops["arange"](groups).unsqueeze(1) == each % groups).to(x.dtype)
-    result = _pushed(func, x, chosen.reshape(groups, *x.shape)).reshape(groups, -1)
+    result = _pushed(func, x, chosen.reshape((groups, *x.shape))).reshape(groups, -1)
     height = result.shape[1]
     offsets = _ops["arange"](-lower, upper + 1)
     rows = _ops["arange"](height).repeat_interleave(band)
