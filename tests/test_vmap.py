@@ -21,6 +21,13 @@ def test_arguments_and_results_keep_their_structure():
     check(out["pair"][0], x * 2)
 
 
+def test_named_results_stay_named():
+    x = randn(3, 4)
+    found = vmap(torch.sort)(x)
+    check(found.values, x.sort(1).values)
+    assert type(found) is type(torch.sort(x))
+
+
 def test_in_dims_choose_the_batch_of_each_argument():
     x, y = randn(2, 3), randn(3, 4, seed=1)
     check(vmap(torch.dot, (1, 0))(y.T @ y, y.T @ y), ((y.T @ y).T * (y.T @ y)).sum(1))

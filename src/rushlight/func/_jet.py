@@ -120,13 +120,28 @@ def _apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     forms = _forms(name)
     if "partial" in forms and (result := _pointwise(name, args, kwargs, trace)) is not None:
         return _jet(result, trace)
-    if not forms or forms <= {"nondifferentiable"}:
-        if name in ("__getitem__",) or _is_view(name):
-            return _linear(func, args, kwargs, trace)
-        return func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
-    if "linear" in forms or _is_view(name):
+    if "linear" in forms or name in _MOVES:
         return _linear(func, args, kwargs, trace)
+    if _writes(name, kwargs):
+        raise RuntimeError(
+            f"jet: {name} writes in place to a tensor that varies; use the operation that does not"
+        )
+    if not forms or forms <= {"nondifferentiable"}:
+        result = func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+        if forms or name == "detach" or not _floats(result):
+            return result
     return _nested(func, args, kwargs, trace)
+
+
+def _writes(name: str, kwargs: Any) -> bool:
+    if name in _INPLACE or "out" in kwargs or kwargs.get("inplace"):
+        return True
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _floats(result: Any) -> bool:
+    """Whether there is a tensor in it that could vary."""
+    return any(isinstance(t, _C.Tensor) and t.is_floating_point() for t in tree_flatten(result)[0])
 
 
 def _wrap(result: Any, trace: Trace) -> Any:
@@ -148,8 +163,7 @@ _MOVES = {
 }  # fmt: skip
 
 
-def _is_view(name: str) -> bool:
-    return name in _MOVES
+_INPLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
 
 
 def _attribute(func: Any, args: tuple[Any, ...], trace: Trace) -> Any:
@@ -299,6 +313,8 @@ def _pow(trace: Trace, a: Any, b: Any) -> Series:
         entry = next(e for e in _taylor.formulas()["pow"] if "p0" in e["symbol"])
         value = functools.partial(lambda e, x: _ops["pow"](x, e), b)
         return Pointwise(entry, value, [_series(a)], [float(b)], trace.made)
+    if not isinstance(a, _C.Tensor):
+        a = _ops["full"]((), a, dtype=b.dtype)
     entry = next(e for e in _taylor.formulas()["pow"] if "p0" not in e["symbol"])
     return Pointwise(entry, _ops["pow"], [_series(a), _series(b)], [], trace.made)
 
@@ -343,6 +359,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "__rsub__": lambda trace, a, b: _sub(trace, b, a),
     "__rmul__": lambda trace, a, b: Product(as_series(b), _series(a)),
     "__rtruediv__": lambda trace, a, b: _taylor.Quotient(as_series(b), _series(a)),
+    "__rpow__": lambda trace, a, b: _pow(trace, b, a),
     "__rmatmul__": lambda trace, a, b: Product(_series(b), _series(a), _ops["matmul"]),
     "neg": lambda trace, a: _scaled(_series(a), -1),
     "negative": lambda trace, a: _scaled(_series(a), -1),

@@ -218,7 +218,7 @@ def _number(value: Any) -> Any:
 
 
 def as_tensor(value: Any) -> Any:
-    return value if isinstance(value, _C.Tensor) else _ops["full"]((), value)
+    return value if isinstance(value, _C.Tensor) else _ops["full"]((), value, dtype=_C.float64)
 
 
 def _constant(head: str, values: list[Any]) -> Any:
@@ -227,7 +227,8 @@ def _constant(head: str, values: list[Any]) -> Any:
     if head in "+-*/":
         a, b = map(_number, values)
         return a + b if head == "+" else a - b if head == "-" else a * b if head == "*" else a / b
-    return function_of(_FUNCTIONS.get(head, head))(*map(as_tensor, values))
+    result = function_of(_FUNCTIONS.get(head, head))(*map(as_tensor, values))
+    return result if any(isinstance(v, _C.Tensor) for v in values) else result.item()
 
 
 def function_of(name: str) -> Callable[..., Any]:

@@ -51,9 +51,16 @@ def _kind(tree: Any) -> Any:
     cls = type(tree)
     if cls in _KNOWN:
         return cls
-    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
-        return namedtuple
+    if isinstance(tree, tuple):
+        return namedtuple if hasattr(cls, "_fields") else _RESULT if _is_result(cls) else None
     return None
+
+
+_RESULT = "result"  # what ops with several named results return
+
+
+def _is_result(cls: type) -> bool:
+    return hasattr(cls, "n_sequence_fields")
 
 
 def tree_flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
@@ -73,7 +80,7 @@ def tree_flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
 
 def _flatten(tree: Any, leaves: list[Any]) -> TreeSpec:
     kind = _kind(tree)
-    if kind is namedtuple:
+    if kind is namedtuple or kind is _RESULT:
         children, context = list(tree), type(tree)
     else:
         children, context = _KNOWN[kind][0](tree)
@@ -97,6 +104,8 @@ def _unflatten(leaves: Any, spec: TreeSpec) -> Any:
     children = [next(leaves) if s[0] is None else _unflatten(leaves, s) for s in specs]
     if kind is namedtuple:
         return context(*children)
+    if kind is _RESULT:
+        return context(children)
     return _KNOWN[kind][1](children, context)
 
 
