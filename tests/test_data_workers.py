@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import types
+import warnings
 from multiprocessing import forkserver, resource_tracker
 
 import numpy as np
@@ -440,6 +441,21 @@ class TestErrors:
         with pytest.raises(RuntimeError, match=r"timed out after 2 seconds"):
             next(iterator)
         del iterator
+
+
+def test_forks_beside_our_threads_do_not_warn(monkeypatch):
+    def fork(real=os.fork):
+        text = "This process (pid=1) is multi-threaded, use of fork() may lead to deadlocks"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return real()
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(workers, "_FORK_WARNS", True)
+    filters = list(warnings.filters)
+    context = multiprocessing.get_context("fork")
+    loader = DataLoader(Numbers(4), num_workers=1, multiprocessing_context=context)
+    assert len(list(loader)) == 4
+    assert warnings.filters == filters
 
 
 class TestEnds:

@@ -8,7 +8,9 @@ import multiprocessing
 import os
 import select
 import signal
+import sys
 import time
+import warnings
 import weakref
 from itertools import cycle
 from typing import Any
@@ -21,6 +23,22 @@ from rushlight.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
 _PATIENCE = 5.0  # seconds that workers get to finish what they do when they are to end
 
 
+_FORK_WARNS = sys.version_info >= (3, 12)  # where other threads are alive
+
+
+def _start(process: Any) -> None:
+    """Starts a process. Python's warning of forks beside threads does not hold here.
+
+    The core's threads hold no locks that a child would wait for: it starts its own.
+    """
+    if not _FORK_WARNS or getattr(process, "_start_method", None) not in (None, "fork"):
+        process.start()
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
+        process.start()
+
+
 class Worker:
     """A worker process and the connection to it."""
 
@@ -31,7 +49,7 @@ class Worker:
         self.tasks = 0
         try:
             self.process = context.Process(target=worker_loop, args=(task, theirs), daemon=True)
-            self.process.start()
+            _start(self.process)
         except BaseException:
             self.end.close()
             raise
