@@ -120,3 +120,21 @@ REFERENCES = {
     "pdist": pdist,
     "cdist": cdist,
 }
+
+
+def numbered(f):
+    return lambda *args, reduction=1, **kwargs: f(
+        *args, reduction=("none", "mean", "sum")[reduction], **kwargs
+    )
+
+
+NUMBERED = (
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "triplet_margin_loss",
+)
+REFERENCES.update({n: numbered(REFERENCES[f"nn.functional.{n}"]) for n in NUMBERED})
+REFERENCES["poisson_nll_loss"] = lambda x, t, log_input, full, eps, reduction: poisson_nll_loss(
+    x, t, log_input, full, eps, ("none", "mean", "sum")[reduction]
+)

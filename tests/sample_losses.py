@@ -1,7 +1,7 @@
 """Sample inputs of margin losses and distances; `samples` imports this module."""
 
 import rushlight as torch
-from samples import Maker, floating, sample, samples
+from samples import SAMPLES, Maker, floating, sample, samples
 
 
 def signs(make, *shape):
@@ -151,3 +151,34 @@ def distances_between_rows(dtype, seed):
     yield sample(make(2, 2, 2), make(3, 2), p=3.0)
     yield sample(make(2, 2), make(3, 2), compute_mode="use_mm_for_euclid_dist")
     yield sample(make(0, 3), make(2, 3))
+
+
+def numbered(name):
+    """The samples of a loss in torch itself, where the reduction is a number."""
+    of_functional = SAMPLES[f"nn.functional.{name}"]
+
+    @samples(name)
+    @floating
+    def with_numbers(dtype, seed):
+        for args, kwargs in of_functional(dtype, seed):
+            how = ("none", "mean", "sum").index(kwargs.get("reduction", "mean"))
+            yield sample(*args, **{**kwargs, "reduction": how})
+
+
+NUMBERED = (
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "triplet_margin_loss",
+)
+for name in NUMBERED:
+    numbered(name)
+
+
+@samples("poisson_nll_loss")
+@floating
+def plain_counts(dtype, seed):
+    make = Maker(dtype, seed)
+    yield sample(make(5), make.positive(5), True, False, 1e-8, 1)
+    yield sample(make.positive(2, 3), make(2, 3, low=0.2, high=5.0), False, True, 1e-8, 2)
+    yield sample(make.strided(2, 3), make.positive(2, 3), True, True, 1e-8, 0)

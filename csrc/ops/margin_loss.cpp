@@ -355,5 +355,80 @@ struct MultilabelMarginLoss : MarginLoss {
 };
 RL_OP(MultilabelMarginLoss)
 
+// The losses that torch itself has, with the reduction as a number.
+std::string reduction_name(int64_t reduction) {
+  if (reduction < 0 || reduction > 2)
+    fail_as(PyExc_ValueError, reduction,
+            " is not a valid value for reduction: 0 is none, 1 mean, 2 sum");
+  return reduction == 0 ? "none" : reduction == 1 ? "mean" : "sum";
+}
+
+struct PlainLoss : Composite {
+  static constexpr Autocast autocast = Autocast::Full;
+  static constexpr auto family = "loss";
+  static constexpr bool method = false;
+  static constexpr bool out = false;
+};
+
+struct PlainCosineEmbeddingLoss : PlainLoss {
+  static constexpr auto signature =
+      "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
+      "int reduction=1)";
+  static constexpr auto doc = CosineEmbeddingLoss::doc;
+  static Var forward(const Var& x1, const Var& x2, const Var& target, double margin,
+                     int64_t reduction) {
+    return CosineEmbeddingLoss::forward(x1, x2, target, margin, {}, {}, reduction_name(reduction));
+  }
+};
+RL_OP(PlainCosineEmbeddingLoss)
+
+struct PlainHingeEmbeddingLoss : PlainLoss {
+  static constexpr auto signature =
+      "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, int reduction=1)";
+  static constexpr auto doc = HingeEmbeddingLoss::doc;
+  static Var forward(const Var& input, const Var& target, double margin, int64_t reduction) {
+    return HingeEmbeddingLoss::forward(input, target, margin, {}, {}, reduction_name(reduction));
+  }
+};
+RL_OP(PlainHingeEmbeddingLoss)
+
+struct PlainMarginRankingLoss : PlainLoss {
+  static constexpr auto signature =
+      "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
+      "int reduction=1)";
+  static constexpr auto doc = MarginRankingLoss::doc;
+  static Var forward(const Var& x1, const Var& x2, const Var& target, double margin,
+                     int64_t reduction) {
+    return MarginRankingLoss::forward(x1, x2, target, margin, {}, {}, reduction_name(reduction));
+  }
+};
+RL_OP(PlainMarginRankingLoss)
+
+struct PlainTripletMarginLoss : PlainLoss {
+  static constexpr auto signature =
+      "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
+      "float p=2.0, float eps=1e-06, bool swap=False, int reduction=1)";
+  static constexpr auto doc = TripletMarginLoss::doc;
+  static Var forward(const Var& anchor, const Var& positive, const Var& negative, double margin,
+                     double p, double eps, bool swap, int64_t reduction) {
+    return TripletMarginLoss::forward(anchor, positive, negative, margin, p, eps, swap, {}, {},
+                                      reduction_name(reduction));
+  }
+};
+RL_OP(PlainTripletMarginLoss)
+
+struct PlainPoissonNllLoss : PlainLoss {
+  static constexpr auto signature =
+      "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, "
+      "int reduction)";
+  static constexpr auto doc = PoissonNllLoss::doc;
+  static Var forward(const Var& input, const Var& target, bool log_input, bool full, double eps,
+                     int64_t reduction) {
+    return PoissonNllLoss::forward(input, target, log_input, full, {}, eps, {},
+                                   reduction_name(reduction));
+  }
+};
+RL_OP(PlainPoissonNllLoss)
+
 }  // namespace
 }  // namespace rl

@@ -1,5 +1,6 @@
-// Normalisation by channel and by groups of channels. Tensors are [batch, channels, inner], row-major,
-// of float or double (C, as `d` says); weights and biases have one value per channel or are null.
+// Normalisation by channel and by groups of channels. Tensors are [batch, channels, inner],
+// row-major, of float or double as `d` says; weights and biases have one value per channel or are
+// null.
 #pragma once
 
 #include "tensor/dtype.h"

@@ -7,7 +7,8 @@ namespace rl::cpu {
 
 enum class RnnCell : int64_t { Tanh, Relu, Lstm, Gru };
 
-// Widths of a cell in units of the hidden size: its products, and what the backward keeps of a step.
+// Widths in units of the hidden size: of a cell's products, and of what its backward keeps of a
+// step.
 inline int64_t rnn_gates(RnnCell cell) {
   return cell == RnnCell::Lstm ? 4 : cell == RnnCell::Gru ? 3 : 1;
 }
@@ -23,9 +24,9 @@ struct RnnSteps {
   bool reverse;
 };
 
-// For float and double, row-major. x [rows, gates] holds the products with the inputs; biases may be
-// null. Leaves the hidden states in out, those of an LSTM's cells in cells, and what the backward
-// needs in kept.
+// For float and double, row-major. x [rows, gates] holds the products with the inputs; biases may
+// be null. Leaves the hidden states in out, those of an LSTM's cells in cells, and what the
+// backward needs in kept.
 void rnn_forward(DType d, RnnCell cell, RnnSteps s, const void* x, const void* w_hh,
                  const void* b_ih, const void* b_hh, const void* hx, const void* cx, void* out,
                  void* cells, void* kept);
