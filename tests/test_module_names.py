@@ -120,6 +120,15 @@ def test_one_note_from_the_innermost_module():
     assert "made" not in notes[0]
 
 
+def test_assertions_name_their_module_too():
+    model = nn.Sequential(nn.Linear(4, 6), nn.TransformerEncoderLayer(8, 2, 16))
+    with pytest.raises(AssertionError, match="embedding dimension of 8, but got 6") as error:
+        model(torch.zeros(5, 2, 4))
+    (note,) = error.value.__notes__
+    assert note.startswith("in module 1.self_attn (MultiheadAttention")
+    assert "input of shape [5, 2, 6] made by 0 (Linear(in_features=4, out_features=6" in note
+
+
 def test_other_exceptions_stay_as_they_are():
     class Stop(Exception):
         pass

@@ -186,7 +186,7 @@ void annotate(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
   bool wanted = kind == PyExc_RuntimeError || kind == PyExc_ValueError ||
-                kind == PyExc_IndexError || kind == PyExc_TypeError;
+                kind == PyExc_IndexError || kind == PyExc_TypeError || kind == PyExc_AssertionError;
   if (wanted) {
     PyErr_NormalizeException(&kind, &value, &trace);
     PyObject* inputs = PyTuple_New(count);
