@@ -7,9 +7,9 @@ import pytest
 import rushlight as torch
 from registry import ENTRIES, path, samples_of
 from rushlight.func import vmap
-from samples import function
+from samples import SAMPLES, function
 from support import check
-from test_ops import every, gradient_cases
+from test_ops import gradient_cases
 from test_ops_forward import every_op
 
 SAMPLES_IN_BATCH = 3
@@ -101,16 +101,37 @@ def decides_shapes(given, chosen):
     return any(c and not t.is_floating_point() for c, t in zip(chosen, given, strict=True))
 
 
-@every(ENTRIES)
-def test_vmap_is_the_stack_of_slices(entry):
-    if "function" not in entry["forms"] or entry["family"] in ("random", "creation"):
-        pytest.skip("draws numbers or makes new tensors: tests/test_vmap.py")
-    if entry["result"] == "object":
-        pytest.skip("does not give tensors of one shape for all samples")
-    if "stride" in entry["signature"]:
-        pytest.skip("depends on the layout in memory, which is another one in a batch")
-    f = function(path(entry))
-    for sample in samples_of(entry, torch.float64)[:12]:
+OPS = [*ENTRIES, *sorted(set(SAMPLES) - {path(e) for e in ENTRIES})]
+
+
+def name_of(op):
+    return op if isinstance(op, str) else path(op)
+
+
+def why_not(op):
+    """Why the law cannot say anything about an op, or None."""
+    if isinstance(op, str):
+        return None
+    if op["family"] == "random":
+        return "draws numbers"
+    if op["family"] == "creation":
+        return "makes new tensors"
+    if op["name"].endswith("_"):
+        return "changes its argument, which the slices share"
+    if "function" not in op["forms"] and path(op) not in SAMPLES:
+        return "is not a function"
+    if op["result"] == "object":
+        return "does not give tensors of one shape for all samples"
+    if "int[] size, int[] stride" in op["signature"]:
+        return "depends on the layout in memory, which is another one in a batch"
+    return None
+
+
+def compare_slices(op, limit=12, dtype=torch.float64):
+    """Compares vmap with the stack of slices on samples; the number of comparisons."""
+    f, count = function(name_of(op)), 0
+    drawn = SAMPLES[op](dtype, 0) if isinstance(op, str) else samples_of(op, dtype)
+    for sample in list(drawn)[:limit]:
         arguments = (sample.args, sample.kwargs)
         places = list(tensor_places(arguments))
         for chosen in batched_choices(len(places)):
@@ -132,18 +153,14 @@ def test_vmap_is_the_stack_of_slices(entry):
                     raise
                 for got, right in zip(found, wanted, strict=True):
                     check(got, right)
+                count += 1
+    return count
 
 
-@every_op
-def test_vmap_of_gradients_is_the_stack_of_gradients(op):
-    def gradients(f, inputs):
-        results = [y for y in f(*inputs) if y.requires_grad]
-        scalars = [(y.real if y.is_complex() else y).sum() for y in results]
-        moving = [x for x in inputs if x.requires_grad]
-        found = torch.autograd.grad(scalars, moving, allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g for x, g in zip(moving, found, strict=True)]
-
-    for inputs, f in itertools.islice(gradient_cases(op), 6):
+def compare_gradients(op, limit=6):
+    """Compares vmap of gradients with the stack of gradients; the number of comparisons."""
+    count = 0
+    for inputs, f in itertools.islice(gradient_cases(op), limit):
         moving = [i for i, x in enumerate(inputs) if x.requires_grad]
         if not moving or not any(y.requires_grad for y in f(*inputs)):
             continue
@@ -159,3 +176,26 @@ def test_vmap_of_gradients_is_the_stack_of_gradients(op):
         found = vmap(one)(*stacks)
         for got, right in zip(found, zip(*wanted, strict=True), strict=True):
             check(got, torch.stack(right))
+        count += 1
+    return count
+
+
+def gradients(f, inputs):
+    results = [y for y in f(*inputs) if y.requires_grad]
+    scalars = [(y.real if y.is_complex() else y).sum() for y in results]
+    moving = [x for x in inputs if x.requires_grad]
+    found = torch.autograd.grad(scalars, moving, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(moving, found, strict=True)]
+
+
+@pytest.mark.parametrize("op", OPS, ids=[f"{name_of(op)}-{i}" for i, op in enumerate(OPS)])
+def test_vmap_is_the_stack_of_slices(op):
+    reason = why_not(op)
+    if reason:
+        pytest.skip(f"{reason}: tests/test_vmap.py")
+    compare_slices(op) or compare_slices(op, dtype=torch.int64)
+
+
+@every_op
+def test_vmap_of_gradients_is_the_stack_of_gradients(op):
+    compare_gradients(op)

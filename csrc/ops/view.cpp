@@ -96,6 +96,8 @@ struct ViewDtype : Composite {
     Ints sizes = input.sizes(), strides = input->strides;
     int last = input.dim() - 1;
     int64_t offset = input->offset;
+    const Batch* hidden = batch_of(input.get());
+    Batch batch = hidden ? *hidden : Batch{};
     if (from != to) {
       check(input.dim() > 0, "self.dim() cannot be 0 to view ", name(input.dtype()), " as ",
             name(dtype), " (different element sizes)");
@@ -109,8 +111,12 @@ struct ViewDtype : Composite {
       sizes[last] = scale(sizes[last], "self.size(-1)");
       offset = scale(offset, "self.storage_offset()");
       for (int i = 0; i < last; i++) strides[i] = scale(strides[i], "self.stride()");
+      for (int i = 0; i < batch.strides.size(); i++)
+        batch.strides[i] = scale(batch.strides[i], "the samples' stride");
     }
-    return wrap_storage(retain(input->storage), sizes, strides, offset, dtype);
+    Var view = wrap_storage(retain(input->storage), sizes, strides, offset, dtype);
+    if (hidden) set_batch(view.get(), batch);
+    return view;
   }
 };
 RL_OP(ViewDtype)
