@@ -1,5 +1,7 @@
 """torch.func and torch.autograd.functional on nested programs, in both libraries."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch as reference
@@ -111,12 +113,74 @@ PROGRAMS = {
         torch.autograd.functional.hvp(lambda x: mlp(torch, x, w, v), x, x),
         torch.autograd.functional.vhp(lambda x: mlp(torch, x, w, v), x, x),
     ),
+    "four levels": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.jacfwd(torch.func.jacrev(torch.func.grad(lambda x: mlp(torch, x, w, v))))
+    )(b),
+    "jvp of vmap of grad": lambda torch, x, w, v, b: torch.func.jvp(
+        torch.func.vmap(torch.func.grad(lambda x: mlp(torch, x, w, v))), (b,), (b * 2,)
+    ),
+    "grad of jvp of vmap": lambda torch, x, w, v, b: torch.func.grad(
+        lambda w: torch.func.jvp(
+            torch.func.vmap(lambda x: torch.tanh(x @ w).sum()), (b,), (b + 1,)
+        )[1].sum()
+    )(w),
+    "convolutions of each sample": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.grad(lambda k, x: torch.nn.functional.conv1d(x[None], k).sin().sum()),
+        (None, 0),
+    )(numbers_of(torch, 3, 2, 3), numbers_of(torch, 4, 2, 6)),
+    "norms of each sample": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.hessian(lambda x: torch.nn.functional.layer_norm(x, (3,)).pow(3).sum())
+    )(b),
+    "cross entropy of each sample": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.grad_and_value(torch.nn.functional.cross_entropy)
+    )(b @ w, torch.tensor([0, 3, 1, 2, 0])),
+    "attention of each sample": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.grad(lambda q: attend(torch, q).sin().sum())
+    )(numbers_of(torch, 3, 2, 4, 5)),
+    "writes in place": lambda torch, x, w, v, b: torch.func.vmap(
+        torch.func.grad(lambda x: scaled(x).sum())
+    )(b),
+    "rearranged": lambda torch, x, w, v, b: (
+        torch.func.rearrange(w, "a (b c) -> c a b", b=2),
+        torch.func.rearrange(b, "... (c d) -> (... d) c", d=3),
+        torch.func.rearrange([w, w], "n a b -> (a n) 1 b"),
+    ),
+    "in_dims and out_dims": lambda torch, x, w, v, b: torch.func.vmap(
+        lambda t, u: (t["a"] * u, t["b"].sum()), ({"a": 1, "b": None}, 0), (1, 0)
+    )({"a": w, "b": v}, w.T),
+    "chunks": lambda torch, x, w, v, b: (
+        torch.func.vmap(lambda x: x.sin(), chunk_size=2)(b),
+        torch.func.jacrev(lambda x: torch.tanh(x @ w), chunk_size=3)(x),
+    ),
+    "an ensemble": lambda torch, x, w, v, b: ensemble(torch, b),
     "batched grad_outputs": lambda torch, x, w, v, b: batched_rows(torch, x, w),
 }
 
 
 def numbers_of(torch, *shape):
     return torch.tensor(numbers(*shape, seed=9))
+
+
+def attend(torch, q):
+    return torch.nn.functional.scaled_dot_product_attention(q, q * 2, q + 1)
+
+
+def scaled(x):
+    y = x.clone()
+    y[0] = x[1] * 3
+    return y.mul_(x)
+
+
+def ensemble(torch, x):
+    nets = [torch.nn.Linear(3, 2, dtype=torch.float64) for _ in range(3)]
+    for i, net in enumerate(nets):
+        net.load_state_dict(
+            {"weight": numbers_of(torch, 2, 3) * i, "bias": numbers_of(torch, 2) + i}
+        )
+    parameters, buffers = torch.func.stack_module_state(nets)
+    return torch.func.vmap(
+        lambda p, b: torch.func.functional_call(nets[0], (p, b), (x,)), randomness="same"
+    )(parameters, buffers)
 
 
 def batched_rows(torch, x, w):
@@ -166,3 +230,20 @@ def test_refused_with_the_same_class_of_error(name):
             REFUSED[name](torch)
         classes.append(error.type)
     assert classes[0] is classes[1]
+
+
+@pytest.mark.parametrize("name", [n for n in dir(reference.func) if not n.startswith("_")])
+def test_names_and_arguments(name):
+    theirs = inspect.signature(getattr(reference.func, name)).parameters
+    ours = inspect.signature(getattr(rushlight.func, name)).parameters
+    public = [p for p in theirs if not p.startswith("_")]
+    assert list(ours)[: len(public)] == public
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"])
+def test_arguments_of_functional(name):
+    theirs = inspect.signature(getattr(reference.autograd.functional, name))
+    ours = inspect.signature(getattr(rushlight.autograd.functional, name))
+    assert [(p.name, p.default) for p in ours.parameters.values()] == [
+        (p.name, p.default) for p in theirs.parameters.values()
+    ]
