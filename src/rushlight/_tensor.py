@@ -203,7 +203,12 @@ def _finish_copy(
 
 
 def _kept_grad(self: Tensor) -> Tensor | None:
-    """The gradient of a leaf, or the one that retain_grad() kept."""
+    """What a copy takes as its gradient: that of a leaf, or the one that retain_grad() kept.
+
+    A parameter's stays behind: a copied model starts to accumulate anew.
+    """
+    if not getattr(type(self), "_copies_take_grad", True):
+        return None
     return self.grad if self.is_leaf or self.retains_grad else None
 
 

@@ -21,6 +21,8 @@ class Parameter(Tensor):
     (True, True)
     """
 
+    _copies_take_grad = False
+
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _C._namespaces[""]["empty"](0)
