@@ -52,9 +52,12 @@ cpu::AxisMaps grid_means(int dims, const Ints& input, const Ints& output) {
   return axes;
 }
 
-Var mapped(const Var& input, int dims, const Ints& sizes, const cpu::AxisMaps& axes) {
+// make_axes is called once there is room for the result.
+template <class F>
+Var mapped(const Var& input, int dims, const Ints& sizes, const F& make_axes) {
   Var x = ops::contiguous(input), y = empty(sizes, x.dtype());
   if (y.numel() == 0) return y;
+  cpu::AxisMaps axes = make_axes();
   Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
   cpu::map_axes(x.dtype(), planes_of(sizes, dims), axes, x->data(), y->data());
   return y;
@@ -118,8 +121,9 @@ struct Avg : PoolOp {
     if (N == 2 && input.dim() < 3) fail_few_dims(op, input.sizes(), 3);
     check_pooled(op, N, input.sizes());
     Ints sizes = with_spatial(input.sizes(), w.result(op, input.sizes()));
-    return mapped(input, N, sizes,
-                  window_means(w, input.sizes(), sizes, count_include_pad, divisor_override));
+    return mapped(input, N, sizes, [&] {
+      return window_means(w, input.sizes(), sizes, count_include_pad, divisor_override);
+    });
   }
   static void vjp(Back& b, const In& input, RL_WINDOWS);
 };
@@ -153,8 +157,9 @@ struct Adaptive : PoolOp {
             "sizes ",
             input.sizes(), " with dimension ", i, " being empty");
     if (!is_floating(input.dtype())) fail_dtype(op, input.dtype());
+    check_range("output_size", output_size);
     Ints sizes = with_spatial(input.sizes(), output_size);
-    return mapped(input, N, sizes, grid_means(N, input.sizes(), sizes));
+    return mapped(input, N, sizes, [&] { return grid_means(N, input.sizes(), sizes); });
   }
   static void vjp(Back& b, const In& input, const Ints& output_size);
 };

@@ -46,6 +46,10 @@ struct Geometry {
     check(!any_below(this->stride, 1), "non-positive stride is not supported: stride=", stride);
     check(!any_below(this->dilation, 1),
           "non-positive dilation is not supported: dilation=", dilation);
+    check_range("padding", this->padding);
+    check_range("output_padding", this->output_padding);
+    check_range("stride", this->stride);
+    check_range("dilation", this->dilation);
     check(groups > 0, "non-positive groups is not supported: groups=", groups);
   }
 
@@ -122,16 +126,22 @@ struct Geometry {
 cpu::Convolution shape_of(const Geometry& g, int64_t batch, const Ints& large, const Ints& small,
                           const Ints& weight) {
   int n = g.dims;
-  return {batch,
-          g.groups,
-          weight[1],
-          weight[0] / g.groups,
-          spatial_extent(large, n),
-          spatial_extent(small, n),
-          spatial_extent(weight, n),
-          extent(g.stride, n, 1),
-          extent(g.padding, n, 0),
-          extent(g.dilation, n, 1)};
+  cpu::Convolution c{batch,
+                     g.groups,
+                     weight[1],
+                     weight[0] / g.groups,
+                     spatial_extent(large, n),
+                     spatial_extent(small, n),
+                     spatial_extent(weight, n),
+                     extent(g.stride, n, 1),
+                     extent(g.padding, n, 0),
+                     extent(g.dilation, n, 1)};
+  // Steps that are never taken may be any.
+  for (size_t i = 0; i < 3; i++) {
+    if (c.output[i] == 1) c.stride[i] = 1;
+    if (c.kernel[i] == 1) c.dilation[i] = 1;
+  }
+  return c;
 }
 
 double work_of(const cpu::Convolution& c) {

@@ -27,6 +27,7 @@ struct Blocks {
   // One int was two by the time it came here, as in torch; a tuple of one is refused.
   static Ints pair(const Ints& given, const char* name) {
     check(given.size() == 2, "It is expected ", name, " equals to 2, but got size ", given.size());
+    check_range(name, given);
     return given;
   }
   static void positive(const Ints& v, const char* what, const char* name) {
@@ -117,6 +118,7 @@ struct Col2Im : Linear {
     check(output_size[0] > 0 && output_size[1] > 0,
           "fold: Expected output spatial size to be positive, but got: output_size=",
           pair_text(output_size));
+    check_range("output_size", output_size);
     bool fits = input.dim() == 2 || input.dim() == 3;
     for (int i = input.dim() - 2; fits && i < input.dim(); i++) fits &= input.size(i) > 0;
     check(fits,

@@ -132,6 +132,8 @@ struct MaxPool : General {
     check_pooled(kName<N>, N, input.sizes());
     Ints sizes = with_spatial(input.sizes(), w.result(kName<N>, input.sizes()));
     cpu::Pooling p = w.over(input.sizes(), sizes);
+    check(double(p.kernel[0]) * double(p.kernel[1]) * double(p.kernel[2]) < double(1 << 24),
+          kName<N>, ": kernel_size is too large: ", w.kernel);
     Var x = ops::contiguous(input), y = empty(sizes, x.dtype()), t = empty(sizes, tap_type(p));
     Unlocked unlocked(work_of(p), {x.get(), y.get(), t.get()});
     cpu::max_pool(x.dtype(), p, x->data(), y->data(), t->data());

@@ -25,6 +25,10 @@ Windows::Windows(const char* op, int dims, const Ints& kernel, const Ints& strid
       dilation(each(op, "dilation", dims, dilation)),
       ceil_mode(ceil_mode),
       dims(dims) {
+  check_range("kernel_size", this->kernel);
+  check_range("stride", this->stride);
+  check_range("dilation", this->dilation);
+  check_range("padding", this->padding);
   for (int i = 0; i < dims; i++) {
     int64_t k = this->kernel[i], s = this->stride[i], p = this->padding[i], d = this->dilation[i];
     check(s != 0, op, ": stride should not be zero, but got kernel_size=", this->kernel,

@@ -24,6 +24,11 @@ inline Ints last_of(const Ints& sizes, int dims) {
   return Ints(sizes.data() + sizes.size() - dims, dims);
 }
 
+// Strides, paddings and the like beyond any tensor's size would overflow what is computed of them.
+inline void check_range(const char* name, const Ints& values) {
+  for (int64_t v : values) check(v < (int64_t(1) << 30), name, " is too large: ", values);
+}
+
 [[noreturn]] inline void fail_dtype(const char* kernel, DType dtype) {
   fail_as(PyExc_NotImplementedError, "\"", kernel, "\" not implemented for '",
           info(dtype).tensor_name, "'");

@@ -82,6 +82,9 @@ class Runner {
   Runner(const Correlation& c, const T* w, int64_t w_group, int64_t groups, const T* bias,
          int64_t images)
       : c_(c), groups_(groups), bias_(bias) {
+    double padded = double(c.in);
+    for (const Axis& a : c.axes) padded *= double((a.count - 1) * a.step + a.reach() + 1);
+    if (padded > kMostElements) throw std::bad_alloc();
     depth_ = c.in * c.taps();
     wide_ = pixels_wide(c);
     split_axis_ = c.axes[0].count > 1 ? 0 : c.axes[1].count > 1 ? 1 : 2;

@@ -31,6 +31,9 @@ struct Correlation {
   }
 };
 
+// Of a padded image: more than any memory, few enough to count.
+constexpr double kMostElements = 1e12;
+
 Correlation correlation_of(const Convolution& c);
 // The transpose splits by residues of positions modulo the stride, one correlation for each.
 std::vector<Correlation> transposed_correlations(const Convolution& c);

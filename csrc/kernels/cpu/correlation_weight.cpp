@@ -85,8 +85,12 @@ class WeightRunner {
   static constexpr int64_t L = kLanes<T>;
 
   explicit WeightRunner(const Convolution& c) : c_(c) {
-    for (int i = 0; i < 3; ++i)
+    double padded = double(c.in);
+    for (size_t i = 0; i < 3; ++i) {
       length_[i] = (c.output[i] - 1) * c.stride[i] + (c.kernel[i] - 1) * c.dilation[i] + 1;
+      padded *= double(length_[i]);
+    }
+    if (padded > kMostElements) throw std::bad_alloc();
     row_ = length_[2] * c.in, plane_ = length_[1] * row_;
     walk_ = {c.output[0],        c.output[1],        c.output[2],     plane_ * c.stride[0],
              row_ * c.stride[1], c.in * c.stride[2], volume(c.output)};
