@@ -53,8 +53,26 @@ def has_cuda() -> bool:
     return cuda.is_available()
 
 
-def is_supported(device_type: str) -> bool:
-    return device_kind(device_type, "is_autocast_available") in _DEFAULT_DTYPES
+def is_supported(kind: str) -> bool:
+    return kind in _DEFAULT_DTYPES
+
+
+def switches(kind: str) -> tuple[bool, _C.dtype]:
+    """Whether ops on this type of device cast, and to which dtype."""
+    if kind == "cpu":
+        return _C._is_autocast(), _C._autocast_dtype()
+    enabled = _elsewhere.enabled.get(kind, False)
+    return enabled, _elsewhere.dtypes.get(kind, _DEFAULT_DTYPES[kind])
+
+
+def switch(kind: str, enabled: bool, dtype: _C.dtype) -> None:
+    """Sets both."""
+    if kind == "cpu":
+        _C._set_autocast_dtype(dtype)
+        _C._set_autocast(enabled)
+    else:
+        _elsewhere.dtypes[kind] = dtype
+        _elsewhere.enabled[kind] = enabled
 
 
 def _autocast_kind(device_type: str, function: str) -> str:
@@ -84,8 +102,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     torch.is_autocast_enabled("cpu")
     True
     """
-    kind = _autocast_kind(device_type, "is_autocast_enabled")
-    return _C._is_autocast() if kind == "cpu" else _elsewhere.enabled.get(kind, False)
+    return switches(_autocast_kind(device_type, "is_autocast_enabled"))[0]
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -98,10 +115,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
         device_type = "cuda"
     kind = _autocast_kind(device_type, "set_autocast_enabled")  # type: ignore[arg-type]
     _checked_bool(enabled, "set_autocast_enabled", 2)
-    if kind == "cpu":
-        _C._set_autocast(enabled)
-    else:
-        _elsewhere.enabled[kind] = enabled
+    switch(kind, enabled, switches(kind)[1])
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
@@ -111,10 +125,7 @@ def get_autocast_dtype(device_type: str) -> _C.dtype:
     >>> torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda")
     (torch.bfloat16, torch.float16)
     """
-    kind = _autocast_kind(device_type, "get_autocast_dtype")
-    if kind == "cpu":
-        return _C._autocast_dtype()
-    return _elsewhere.dtypes.get(kind, _DEFAULT_DTYPES[kind])
+    return switches(_autocast_kind(device_type, "get_autocast_dtype"))[1]
 
 
 def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
@@ -125,10 +136,7 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
             "set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, "
             f"not {type(dtype).__name__}"
         )
-    if kind == "cpu":
-        _C._set_autocast_dtype(dtype)
-    else:
-        _elsewhere.dtypes[kind] = dtype
+    switch(kind, switches(kind)[0], dtype)
 
 
 def is_autocast_cache_enabled() -> bool:

@@ -24,7 +24,7 @@ def is_autocast_available(device_type: str) -> bool:
     >>> torch.amp.is_autocast_available("cpu"), torch.amp.is_autocast_available("meta")
     (True, False)
     """
-    return _state.is_supported(device_type)
+    return _state.is_supported(_state.device_kind(device_type, "is_autocast_available"))
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,12 +68,13 @@ class autocast:
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        if not is_autocast_available(device_type):
+        self.device = device_type
+        self._kind = _state.device_kind(device_type, "autocast")
+        if not _state.is_supported(self._kind):
             raise RuntimeError(
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
-        self.device = device_type
-        self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
+        self.fast_dtype = _state.switches(self._kind)[1] if dtype is None else dtype
         if not isinstance(self.fast_dtype, _C.dtype):
             raise TypeError(f"autocast: dtype must be a torch.dtype, got {dtype!r}")
         if cache_enabled is None:
@@ -83,32 +84,27 @@ class autocast:
         self._before: list[tuple[bool, _C.dtype, bool]] = []  # of every time it was entered
 
     def _can_run(self) -> bool:
-        if self.device == "cuda":
+        if self._kind == "cuda":
+            if _state.has_cuda():
+                return True
             problem = "CUDA is not available. Disabling autocast."
-            possible = _state.has_cuda()
         else:
+            if self.fast_dtype in _HALVES:
+                return True
             name = self.device.upper()
             problem = (
                 f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
                 f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently, "
                 f"got {self.fast_dtype}."
             )
-            possible = self.fast_dtype in _HALVES
-        if not possible:
-            import warnings
+        import warnings
 
-            warnings.warn(problem, stacklevel=3)
-        return possible
+        warnings.warn(problem, stacklevel=3)
+        return False
 
     def __enter__(self) -> Self:
-        device = self.device
-        before = (
-            _state.is_autocast_enabled(device),
-            _state.get_autocast_dtype(device),
-            _C._is_autocast_cached(),
-        )
-        _state.set_autocast_dtype(device, self.fast_dtype)
-        _state.set_autocast_enabled(device, self._enabled)
+        before = (*_state.switches(self._kind), _C._is_autocast_cached())
+        _state.switch(self._kind, self._enabled, self.fast_dtype)
         _C._set_autocast_cached(self._cache_enabled)
         _C._enter_autocast()
         self._before.append(before)
@@ -118,8 +114,7 @@ class autocast:
         enabled, dtype, cached = self._before.pop()
         if _C._leave_autocast() == 0:
             _C._clear_autocast_cache()
-        _state.set_autocast_enabled(self.device, enabled)
-        _state.set_autocast_dtype(self.device, dtype)
+        _state.switch(self._kind, enabled, dtype)
         _C._set_autocast_cached(cached)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
