@@ -522,6 +522,22 @@ def test_gradients_and_state_of_another_dtype():
     assert optimizer.state[p]["momentum_buffer"].tolist() == [0.5, 0.5, 0.5]
 
 
+def test_parameters_given_twice_are_named():
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
+    loose = parameter(1.0)
+    with pytest.raises(ValueError, match=r"parameter group: 1.weight, 1.bias$"):
+        torch.optim.SGD([{"params": model.parameters()}, {"params": model[1].parameters()}])
+    with pytest.warns(UserWarning, match=r"information: 0.bias, a tensor of shape \[1\]$"):
+        torch.optim.SGD([model[0].bias, loose, model[0].bias, loose])
+
+
+def test_a_dict_of_something_else_is_not_loaded():
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    with pytest.raises(KeyError, match=r"'param_groups' is missing.* this one has \['weight', "):
+        optimizer.load_state_dict(model.state_dict())
+
+
 def test_optimizing_nothing_is_refused():
     with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
         torch.optim.Adam([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
 from itertools import chain
@@ -361,6 +361,12 @@ class Optimizer:
             changed = hook(self, state_dict)
             if changed is not None:
                 state_dict = changed
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise KeyError(
+                    f"load_state_dict: {key!r} is missing; an optimizer's state dict has "
+                    f"'param_groups' and 'state', this one has {list(state_dict)[:8]}"
+                )
         saved = deepcopy(state_dict["param_groups"])
         self._check_groups(saved)
         params = chain.from_iterable(g["params"] for g in self.param_groups)
@@ -465,10 +471,11 @@ class Optimizer:
     def _check_new(self, new: dict[str, Any]) -> None:
         members = set(new["params"])
         if len(members) != len(new["params"]):
+            twice = [p for p, times in Counter(new["params"]).items() if times > 1]
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
-                "information",
+                f"information{_names(twice)}",
                 stacklevel=_users_level(),
             )
         for group in self.param_groups:
@@ -478,8 +485,19 @@ class Optimizer:
                     "all optimizer param groups should be with/without names. "
                     f"cannot add param group {how} to the optimizer"
                 )
-        if any(not members.isdisjoint(group["params"]) for group in self.param_groups):
-            raise ValueError("some parameters appear in more than one parameter group")
+        shared = [p for group in self.param_groups for p in group["params"] if p in members]
+        if shared:
+            raise ValueError(
+                f"some parameters appear in more than one parameter group{_names(shared)}"
+            )
+
+
+def _names(params: list[Tensor]) -> str:
+    """``: encoder.weight, encoder.bias``; shapes for those that no module holds."""
+    from rushlight.nn._names import qualified_name
+
+    names = [qualified_name(p) or f"a tensor of shape {list(p.shape)}" for p in params[:8]]
+    return f": {', '.join(names)}{', ...' if len(params) > 8 else ''}"
 
 
 def _take_params(group: dict[str, Any]) -> None:
