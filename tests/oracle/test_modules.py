@@ -60,9 +60,8 @@ def flat(value, library):
     return []
 
 
-def run(module, case, library):
-    """Outputs, gradients of inputs and parameters, and buffers afterwards, as arrays."""
-    inputs = inputs_for(case, library)
+def weighted_sum(module, inputs, library):
+    """The outputs, and the sum of all that can be differentiated, each element with a weight."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outputs = flat(module(*inputs), library)
@@ -71,12 +70,38 @@ def run(module, case, library):
         if out.is_floating_point() and out.requires_grad:
             weights = np.random.default_rng(7 + i).random(tuple(out.shape))
             loss = loss + (out * library.tensor(weights)).sum()
+    return outputs, loss
+
+
+def run(module, case, library):
+    """Outputs, gradients of inputs and parameters, and buffers afterwards, as arrays."""
+    inputs = inputs_for(case, library)
+    outputs, loss = weighted_sum(module, inputs, library)
     if isinstance(loss, library.Tensor):
         loss.backward()
     grads = [t.grad for t in inputs if t is not None and t.requires_grad]
     grads += [p.grad for p in module.parameters()]
     everything = [*outputs, *grads, *module.buffers()]
     return [None if t is None else t.detach().numpy() for t in everything]
+
+
+def train(module, case, library):
+    """The losses of 20 steps that move parameters and inputs."""
+    inputs = inputs_for(case, library)
+    moving = [t for t in inputs if t is not None and t.requires_grad] + list(module.parameters())
+    if not moving:
+        return []
+    optimizer = library.optim.Adam(moving, lr=1e-2)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        _, loss = weighted_sum(module, inputs, library)
+        if not isinstance(loss, library.Tensor):
+            return []
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.inputs], ids=repr)
@@ -93,6 +118,14 @@ def test_same_outputs_and_gradients(case):
             continue
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.inputs], ids=repr)
+def test_same_trajectories(case):
+    theirs, ours = make(case, reference), make(case, torch)
+    ours.load_state_dict(moved(theirs.state_dict(), torch))
+    expected = train(theirs, case, reference)
+    np.testing.assert_allclose(train(ours, case, torch), expected, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
