@@ -1,14 +1,15 @@
 """Taylor mode against nested derivatives, for many functions, orders and shapes."""
 
+import itertools
 import math
 
 import pytest
 
 import rushlight as torch
-from registry import ENTRIES, RANGES, path
+from registry import path
 from rushlight.func import grad, jet, jvp, vmap
-from samples import function
 from support import check, randn
+from test_ops_forward import every_op, forward_cases
 
 F = torch.nn.functional
 ORDER = 4
@@ -36,22 +37,31 @@ def agree(f, x, v, order=ORDER, rtol=1e-9, atol=1e-9):
         check(found, right, rtol=rtol, atol=atol)
 
 
-SMOOTH = [
-    e
-    for e in ENTRIES
-    if e["derivative"] == "partial"
-    and len(e["partial_symbols"]) == 1
-    and "(Tensor input)" in e["signature"]
-    and "function" in e["forms"]
-]
-
-
-@pytest.mark.parametrize("entry", SMOOTH, ids=path)
-def test_every_pointwise_op_of_one_argument(entry):
-    """At points well inside the op's domain, away from kinks."""
-    low, high = RANGES[entry["domain"] or "real"]
-    at = torch.tensor([0.31, 0.43, 0.67], dtype=torch.float64) * (high - low) + low
-    agree(function(path(entry)), at, torch.ones_like(at), rtol=1e-7, atol=1e-7)
+@pytest.mark.filterwarnings("ignore")
+@every_op
+def test_every_op(op):
+    """Along a line in all arguments that can vary, to order three."""
+    name = op if isinstance(op, str) else path(op)
+    for inputs, f, v, _ in itertools.islice(forward_cases(op, 40), 2):
+        inputs = [x.detach() for x in inputs]
+        if any(x.is_complex() for x in inputs):
+            continue
+        moved = lambda *xs, f=f: tuple(f(*xs))
+        series = tuple(line(3, t) for t in v)
+        if name.endswith("_"):
+            with pytest.raises(RuntimeError, match="writes in place"):
+                jet(moved, tuple(inputs), series)
+            continue
+        _, terms = jet(moved, tuple(inputs), series)
+        g = lambda t, f=f, xs=inputs, v=v: tuple(
+            f(*(x + t * d for x, d in zip(xs, v, strict=True)))
+        )
+        for order in range(3):
+            g = (lambda h: lambda t: jvp(h, (t,), (torch.ones_like(t),))[1])(g)
+            right = g(torch.zeros((), dtype=torch.float64))
+            for found, expected in zip(terms, right, strict=True):
+                if expected.is_floating_point():
+                    check(found[order], expected, rtol=1e-6, atol=1e-7)
 
 
 PROGRAMS = {
@@ -66,6 +76,11 @@ PROGRAMS = {
     "joins": lambda x: torch.cat([x.sin(), x[:1] ** 2]).cumsum(0),
     "a choice": lambda x: torch.where(x > 0, x.exp(), x.sin()),
     "a kink that is not met": lambda x: torch.relu(x) + x.abs() + x.clamp(-0.5, 0.5),
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "glu": lambda x: F.glu(x),
+    "softmax of a module": lambda x: torch.nn.Softmax(0)(x) + torch.nn.LogSoftmax(-1)(x),
+    "softmax in another dtype": lambda x: F.softmax(x, 0, dtype=torch.float64),
+    "leaky": lambda x: F.leaky_relu(x, 0.3) + F.hardtanh(x, -0.5, 0.5) + F.elu(x, 0.7),
     "a branch": lambda x: x**3 if bool((x.sum() > -100).item()) else x,
     "matrix products": lambda x: (x.reshape(2, 2) @ x.reshape(2, 2).T @ x[:2]).sin(),
     "linear": lambda x: F.linear(x.tanh(), randn(3, 4), randn(3)),

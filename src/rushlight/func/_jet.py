@@ -113,19 +113,23 @@ def _apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     trace = jets[0].of
     name = getattr(func, "__name__", "")
+    if _writes(name, kwargs):
+        raise RuntimeError(
+            f"jet: {name} writes in place to a tensor that varies; use the operation that does not"
+        )
     if name in _RULES:
-        return _wrap(_RULES[name](trace, *args, **kwargs), trace)
+        try:
+            result = _RULES[name](trace, *args, **kwargs)
+        except _OtherCall:
+            return _nested(func, args, kwargs, trace)
+        return _wrap(result, trace)
     if name == "__get__":
         return _attribute(func, args, trace)
     forms = _forms(name)
     if "partial" in forms and (result := _pointwise(name, args, kwargs, trace)) is not None:
         return _jet(result, trace)
-    if "linear" in forms or name in _MOVES:
+    if ("linear" in forms or name in _MOVES) and _is_joint(name, args, kwargs):
         return _linear(func, args, kwargs, trace)
-    if _writes(name, kwargs):
-        raise RuntimeError(
-            f"jet: {name} writes in place to a tensor that varies; use the operation that does not"
-        )
     if not forms or forms <= {"nondifferentiable"}:
         result = func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
         if forms or name == "detach" or not _floats(result):
@@ -150,7 +154,7 @@ def _wrap(result: Any, trace: Trace) -> Any:
 
 @functools.cache
 def _forms(name: str) -> frozenset[str]:
-    return frozenset(e["derivative"] for e in _C._registry() if e["name"] == name)
+    return frozenset(e["derivative"] for e in _entries(name))
 
 
 # Composites that only move elements about.
@@ -171,10 +175,35 @@ def _attribute(func: Any, args: tuple[Any, ...], trace: Trace) -> Any:
     return _linear(func, args, {}, trace)
 
 
+def _is_joint(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether a linear op is so in all its tensors together; a product is in each alone."""
+    alone = [a for a in (*args, *kwargs.values()) if isinstance(a, _C.Tensor) and _floats(a)]
+    return len(alone) <= 1 or any(
+        e["family"] == "indexing" for e in _entries(name) if e["derivative"] == "linear"
+    )
+
+
+@functools.cache
+def _entries(name: str) -> list[dict[str, Any]]:
+    return [e for e in _C._registry() if e["name"] == name]
+
+
+def _without_value(name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments with zero for the number that an op writes, which does not vary."""
+    for entry in _entries(name):
+        names = [n for n, _, _ in _parameters(entry["signature"])]
+        if "value" in names:
+            at = names.index("value")
+            if at < len(args) and isinstance(args[at], (int, float)):
+                args = (*args[:at], 0, *args[at + 1 :])
+    return args, {**kwargs, "value": 0} if "value" in kwargs else kwargs
+
+
 def _linear(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
     """An op that is linear in what varies: applied to each term, with constants as zeros."""
-    leaves, spec = tree_flatten((args, kwargs))
     first = func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+    args, kwargs = _without_value(getattr(func, "__name__", ""), args, kwargs)
+    leaves, spec = tree_flatten((args, kwargs))
     outputs, out_spec = tree_flatten(first)
     if not all(isinstance(y, _C.Tensor) for y in outputs):
         return first
@@ -191,8 +220,6 @@ def _linear(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
             for i, (leaf, t) in enumerate(zip(leaves, terms, strict=True))
         ]
         again_args, again_kwargs = tree_unflatten(moved, spec)
-        if "value" in again_kwargs:
-            again_kwargs["value"] = 0
         for row, y in zip(rows, tree_flatten(func(*again_args, **again_kwargs))[0], strict=True):
             row.append(y)
     return tree_unflatten(
@@ -209,18 +236,20 @@ def _still(leaf: Any) -> Any:
 
 
 @functools.cache
-def _parameters(signature: str) -> list[tuple[str, float | None]]:
-    """The names of an op's parameters, and the defaults of those that are numbers."""
+def _parameters(signature: str) -> list[tuple[str, float | None, bool]]:
+    """The names of an op's parameters, the defaults that are numbers, and if they go by name."""
     inside = signature[signature.index("(") + 1 : signature.rindex(")")]
-    found = []
+    found, by_name = [], False
     for part in inside.split(", "):
         declaration, _, default = part.partition("=")
-        if declaration != "*":
-            try:
-                number = float(default)
-            except ValueError:
-                number = None
-            found.append((declaration.rsplit(" ", 1)[-1], number))
+        if declaration == "*":
+            by_name = True
+            continue
+        try:
+            number = float(default)
+        except ValueError:
+            number = None
+        found.append((declaration.rsplit(" ", 1)[-1], number, by_name))
     return found
 
 
@@ -229,20 +258,25 @@ def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None
     for entry in _taylor.formulas().get(name, ()):
         count = len(entry["partial_symbols"])
         names = _parameters(entry["signature"])
-        given = dict(zip((n for n, _ in names), args, strict=False)) | kwargs
-        values = [given.pop(n, default) for n, default in names]
+        given = dict(zip((n for n, _, _ in names), args, strict=False)) | kwargs
+        values = [given.pop(n, default) for n, default, _ in names]
         tensors, params = values[:count], values[count:]
-        fits = not given and all(isinstance(p, (int, float)) for p in params)
+        # A formula that has no name of its own may belong to a function of other arguments.
+        kinds = (_C.Tensor, int, float) if entry["forms"] else _C.Tensor
+        fits = len(args) <= len(names) and not given
+        fits = fits and all(isinstance(p, (int, float)) for p in params)
+        fits = fits and all(isinstance(t, kinds) for t in tensors)
         needed = [f"p{i}" in entry["symbol"] for i in range(4)].count(True)
-        if not fits or needed > len(params) or any(t is None for t in tensors):
+        if not fits or needed > len(params):
             continue
-        value = functools.partial(_value, name, params)
+        named = {n: p for (n, _, by_name), p in zip(names[count:], params, strict=True) if by_name}
+        value = functools.partial(_value, name, params[: len(params) - len(named)], named)
         return Pointwise(entry, value, [_series(t) for t in tensors], params, trace.made)
     return None
 
 
-def _value(name: str, params: Sequence[float], *tensors: Any) -> Any:
-    return _taylor.function_of(name)(*tensors, *params)
+def _value(name: str, params: Sequence[float], named: dict[str, float], *tensors: Any) -> Any:
+    return _taylor.function_of(name)(*tensors, *params, **named)
 
 
 def _nested(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
@@ -319,18 +353,33 @@ def _pow(trace: Trace, a: Any, b: Any) -> Series:
     return Pointwise(entry, _ops["pow"], [_series(a), _series(b)], [], trace.made)
 
 
-def _softmax(trace: Trace, x: Any, dim: int, **_: Any) -> Any:
+class _OtherCall(Exception):
+    """A rule does not know these arguments."""
+
+
+def _softmax(
+    trace: Trace, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Any:
+    if dim is None or dtype is not None:
+        raise _OtherCall
     shifted = x - _plain(x).amax(dim, keepdim=True)
     powers = shifted.exp()
     return powers / powers.sum(dim, keepdim=True)
 
 
-def _log_softmax(trace: Trace, x: Any, dim: int, **_: Any) -> Any:
+def _log_softmax(
+    trace: Trace, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Any:
+    if dim is None or dtype is not None:
+        raise _OtherCall
     shifted = x - _plain(x).amax(dim, keepdim=True)
     return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
 
-def _mse_loss(trace: Trace, a: Any, b: Any, *, reduction: str = "mean") -> Any:
+def _mse_loss(trace: Trace, a: Any, b: Any, *others: Any, **options: Any) -> Any:
+    reduction = options.pop("reduction", "mean")
+    if options or others or a.shape != b.shape:
+        raise _OtherCall
     each = (a - b) * (a - b)
     return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
 

@@ -131,7 +131,7 @@ class Pointwise(Series):
         params: Sequence[float],
         made: dict[Any, Series],
     ) -> None:
-        super().__init__([value(*(x[0] for x in inputs))])
+        super().__init__([_of_tensors(value, [x[0] for x in inputs])])
         self.inputs, self.made = inputs, made
         self.texts = entry["partial_symbols"]
         self.names: dict[str, Any] = dict(zip("abc", inputs, strict=False))
@@ -227,8 +227,17 @@ def _constant(head: str, values: list[Any]) -> Any:
     if head in "+-*/":
         a, b = map(_number, values)
         return a + b if head == "+" else a - b if head == "-" else a * b if head == "*" else a / b
-    result = function_of(_FUNCTIONS.get(head, head))(*map(as_tensor, values))
-    return result if any(isinstance(v, _C.Tensor) for v in values) else result.item()
+    return _of_tensors(function_of(_FUNCTIONS.get(head, head)), values)
+
+
+def _of_tensors(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """A function of tensors, of numbers too: then the result is a number."""
+    dtype = next((v.dtype for v in values if isinstance(v, _C.Tensor)), None)
+    wide = _C.float64 if dtype is None else dtype
+    result = function(
+        *(v if isinstance(v, _C.Tensor) else _ops["full"]((), v, dtype=wide) for v in values)
+    )
+    return result.item() if dtype is None else result
 
 
 def function_of(name: str) -> Callable[..., Any]:
