@@ -48,7 +48,7 @@ def test_every_op(op):
             continue
         moved = lambda *xs, f=f: tuple(f(*xs))
         series = tuple(line(3, t) for t in v)
-        if name.endswith("_"):
+        if name.endswith("_") and not name.endswith("__"):
             with pytest.raises(RuntimeError, match="writes in place"):
                 jet(moved, tuple(inputs), series)
             continue
