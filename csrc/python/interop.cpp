@@ -385,119 +385,6 @@ Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
 
 namespace {
 
-// ---- DLPack (the structs of its public ABI)
-
-struct DLDevice {
-  int32_t type;
-  int32_t id;
-};
-struct DLDataType {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-};
-struct DLTensor {
-  void* data;
-  DLDevice device;
-  int32_t ndim;
-  DLDataType dtype;
-  int64_t* shape;
-  int64_t* strides;
-  uint64_t byte_offset;
-};
-struct DLManagedTensor {
-  DLTensor tensor;
-  void* context;
-  void (*deleter)(DLManagedTensor*);
-};
-enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
-
-DLDataType dl_type(DType d) {
-  uint8_t code = d == DType::Bool   ? kBool
-                 : d == DType::U8   ? kUInt
-                 : d == DType::BF16 ? kBfloat
-                 : is_complex(d)    ? kComplex
-                 : is_floating(d)   ? kFloat
-                                    : kInt;
-  return {code, uint8_t(itemsize(d) * 8), 1};
-}
-
-struct Export {
-  DLManagedTensor managed;
-  Storage* storage;
-  Ints sizes, strides;
-};
-
-PyObject* to_dlpack(PyObject*, PyObject* o) {
-  return guarded([&]() -> PyObject* {
-    if (!is_tensor(o)) fail_as(PyExc_TypeError, "to_dlpack expects a Tensor");
-    Tensor* t = as_tensor(o);
-    if (requires_grad(t))
-      fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
-    require_plain(t, "sharing the memory");
-    own_memory(t->storage);
-    t->storage->exported = true;
-    auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
-    e->managed.tensor = {t->data(),         {1, 0}, t->dim(), dl_type(t->dtype), e->sizes.data(),
-                         e->strides.data(), 0};
-    e->managed.context = e;
-    e->managed.deleter = [](DLManagedTensor* m) {
-      PyGILState_STATE gil = PyGILState_Ensure();
-      auto* held = static_cast<Export*>(m->context);
-      release(held->storage);
-      delete held;
-      PyGILState_Release(gil);
-    };
-    PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* c) {
-      if (!PyCapsule_IsValid(c, "dltensor")) return;  // the consumer took it
-      auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "dltensor"));
-      m->deleter(m);
-    });
-    if (!capsule) {
-      e->managed.deleter(&e->managed);
-      throw PythonError{};
-    }
-    return capsule;
-  });
-}
-
-PyObject* from_dlpack(PyObject*, PyObject* capsule) {
-  return guarded([&]() -> PyObject* {
-    if (!PyCapsule_IsValid(capsule, "dltensor"))
-      fail_as(PyExc_RuntimeError,
-              "from_dlpack received an invalid capsule. Note that DLTensor "
-              "capsules can be consumed only once.");
-    auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
-    const DLTensor& d = m->tensor;
-    if (d.device.type != 1)
-      fail_as(PyExc_BufferError, "from_dlpack: only CPU memory can be imported");
-    int found = -1;
-    for (int i = 0; i < kDTypes; i++) {
-      DLDataType type = dl_type(DType(i));
-      if (type.code == d.dtype.code && type.bits == d.dtype.bits && d.dtype.lanes == 1) found = i;
-    }
-    if (found < 0)
-      fail_as(PyExc_BufferError, "from_dlpack: unsupported element type (code ", int(d.dtype.code),
-              ", ", int(d.dtype.bits), " bits)");
-    Ints sizes(d.shape, d.ndim);
-    Ints strides = d.strides ? Ints(d.strides, d.ndim) : contiguous_strides(sizes);
-    int64_t reach = 0;
-    for (int i = 0; i < d.ndim; i++) {
-      if (strides[i] < 0) fail_as(PyExc_BufferError, "from_dlpack: negative strides");
-      if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
-    }
-    PyObject* owner = PyCapsule_New(m, "used", [](PyObject* c) {
-      auto* held = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "used"));
-      if (held->deleter) held->deleter(held);
-    });
-    if (!owner) throw PythonError{};
-    PyCapsule_SetName(capsule, "used_dltensor");
-    char* data = static_cast<char*>(d.data) + d.byte_offset;
-    Storage* s = foreign_storage(data, (reach + 1) * itemsize(DType(found)), owner);
-    return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, DType(found)).release());
-  });
-}
-
 // Whether a tensor, or one among the first items of nested sequences, requires grad.
 bool has_history(PyObject* data) {
   if (is_tensor(data)) return requires_grad(as_tensor(data));
@@ -596,8 +483,6 @@ PyMethodDef interop_functions[] = {
     {"_result_type", get_result_type, METH_VARARGS, nullptr},
     {"_tensor", make_tensor, METH_VARARGS, nullptr},
     {"_share_buffer", share, METH_O, nullptr},
-    {"_to_dlpack", to_dlpack, METH_O, nullptr},
-    {"_from_dlpack", from_dlpack, METH_O, nullptr},
     {},
 };
 

@@ -20,6 +20,7 @@ extern PyMethodDef profile_functions[];
 extern PyMethodDef generator_functions[];
 extern PyMethodDef files_functions[];
 extern PyMethodDef interop_functions[];
+extern PyMethodDef dlpack_functions[];
 extern PyMethodDef optim_functions[];
 extern PyMethodDef gradient_functions[];
 int add_node_type(PyObject* module);
@@ -189,6 +190,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, generator_functions) == 0 &&
             PyModule_AddFunctions(module, files_functions) == 0 &&
             PyModule_AddFunctions(module, interop_functions) == 0 &&
+            PyModule_AddFunctions(module, dlpack_functions) == 0 &&
             PyModule_AddFunctions(module, optim_functions) == 0 &&
             PyModule_AddFunctions(module, gradient_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
