@@ -196,6 +196,46 @@ def test_vmap_is_the_stack_of_slices(op):
     compare_slices(op) or compare_slices(op, dtype=torch.int64)
 
 
+WRITING = [e for e in ENTRIES if {"function", "inplace"} <= set(e["forms"]) and not why_not(e)]
+
+
+@pytest.mark.parametrize("entry", WRITING, ids=[f"{path(e)}-{i}" for i, e in enumerate(WRITING)])
+def test_vmap_of_a_write_is_the_stack_of_writes(entry):
+    write = function(path(entry) + "_")
+
+    def f(first, *args, **kwargs):
+        copy = first.clone()
+        write(copy, *args, **kwargs)
+        return copy
+
+    for sample in samples_of(entry, torch.float64)[:6]:
+        arguments = (sample.args, sample.kwargs)
+        places = list(tensor_places(arguments))
+        if (0, 0) not in places:
+            continue
+        for chosen in batched_choices(len(places)):
+            if not chosen[places.index((0, 0))]:
+                continue
+            given = [
+                batch_of(at(arguments, trail), c, 0)
+                for trail, c in zip(places, chosen, strict=True)
+            ]
+            dims = tuple(0 if c else None for c in chosen)
+            wanted = expected(f, arguments, places, given, chosen, dims)
+            if not wanted:
+                continue
+            try:
+                found = vmap(lambda *ts, a=arguments, p=places: tuple(call(f, a, p, ts)), dims)(
+                    *given
+                )
+            except RuntimeError as error:
+                if decides_shapes(given, chosen) and str(error).startswith("vmap: "):
+                    continue
+                raise
+            for got, right in zip(found, wanted, strict=True):
+                check(got, right)
+
+
 @every_op
 def test_vmap_of_gradients_is_the_stack_of_gradients(op):
     compare_gradients(op)

@@ -135,6 +135,42 @@ def test_writes_in_place_stay_inside():
     check(x, before)
 
 
+def masked(a, value, dim=None):
+    b = a.clone()
+    b[(a if dim is None else a.sum(dim)) > 0] = value
+    return b
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: masked(a, 0.0),
+        lambda a: masked(a, a.mean()),
+        lambda a: masked(a, 7),
+        lambda a: masked(a, torch.arange(3.0).double(), 1),
+        lambda a: masked(a, a.sum(0), 1),
+        lambda a: grad(lambda a: (masked(a, a.sum(0), 1) ** 2).sum())(a),
+    ],
+)
+def test_a_mask_of_each_sample_chooses_what_is_written(f):
+    x = randn(4, 2, 3)
+    check(vmap(f)(x), slices(f, x))
+
+
+def test_what_a_mask_of_each_sample_cannot_do():
+    x = randn(4, 3)
+    for f in (
+        lambda a: a[a > 0],
+        lambda a: masked(a, torch.ones(2).double()),
+        lambda a: a[a.sum() > 0],
+    ):
+        with pytest.raises(RuntimeError, match="is not possible on a batched tensor"):
+            vmap(f)(x)
+    shared = torch.zeros(3).double()
+    with pytest.raises(RuntimeError, match="in place"):
+        vmap(lambda a: shared.__setitem__(a > 0, 1.0))(x)
+
+
 def test_a_new_tensor_like_a_batched_one_can_be_written():
     def f(a):
         b = torch.zeros_like(a)

@@ -2,6 +2,7 @@
 #include "autograd/batch.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "ops/formula.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
 #include "python/interop.h"
@@ -150,6 +151,7 @@ class Reader {
   void take_tensor(Tensor* t) {
     if (t->dtype == DType::Bool || t->dtype == DType::U8) {
       if (t->dim() == 0) {
+        require_plain(t, "indexing with one truth");
         bool yes = *t->data<uint8_t>() != 0;
         result_.view = ops::unsqueeze(result_.view, dim_);
         put(yes ? ops::zeros({1}, DType::I64) : empty({0}, DType::I64));
@@ -211,6 +213,24 @@ Var as_value(PyObject* o, DType dtype) {
   return tensor_from_python(o, std::nullopt);
 }
 
+// x[mask] = value where the mask differs between samples: a choice, since none of them may know how
+// many elements are chosen. False when the value is one for each chosen element.
+bool put_masked(Tensor* x, PyObject* key, const Var& value) {
+  if (!batched_tensors || !is_tensor(key) || !batch_of(as_tensor(key))) return false;
+  Var mask(as_tensor(key));
+  int rest = x->dim() - mask.dim();
+  if (mask.dtype() != DType::Bool || mask.dim() == 0 || rest < 0) return false;
+  for (int i = 0; i < mask.dim(); i++)
+    if (mask.size(i) != x->sizes[i]) return false;
+  Var each = fit_value(value, rest);
+  if (each.dim() > rest) return false;
+  Ints sizes = mask.sizes();
+  for (int i = 0; i < rest; i++) sizes.push_back(1);
+  ops::copy_(ops::alias_view(Var(x)),
+             math::where(ops::reshape(mask, sizes), ops::to(each, x->dtype), Var(x)));
+  return true;
+}
+
 }  // namespace
 
 PyObject* get_item(PyObject* self, PyObject* key) {
@@ -249,6 +269,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     }
     Tensor* t = as_tensor(self);
     Var source = as_value(value, t->dtype);
+    if (put_masked(t, key, source)) return 0;
     Selection s = Reader(t, key).finish();
     if (!s.advanced) {
       if (!s.moved) s.view = ops::alias_view(s.view);
