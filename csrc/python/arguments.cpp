@@ -84,8 +84,10 @@ Vars tensors_argument(const Signature& s, int i, PyObject* o) {
   return vars;
 }
 
-int64_t int_argument(const Signature& s, int i, PyObject* o) {
-  if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
+namespace {
+
+// A whole number, or a tensor of one element.
+int64_t to_int(const Signature& s, int i, PyObject* o) {
   if (is_tensor(o)) return int64_t(tensor_to_double(as_tensor(o)));
   PyObject* index = PyNumber_Index(o);
   if (!index) throw PythonError{};
@@ -96,6 +98,13 @@ int64_t int_argument(const Signature& s, int i, PyObject* o) {
     fail_as(PyExc_RuntimeError, s.name(), "(): argument '", param(s, i).name,
             "': Overflow when unpacking long long");
   return v;
+}
+
+}  // namespace
+
+int64_t int_argument(const Signature& s, int i, PyObject* o) {
+  if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
+  return to_int(s, i, o);
 }
 
 double float_argument(const Signature& s, int i, PyObject* o) {
@@ -116,22 +125,10 @@ bool bool_argument(const Signature& s, int i, PyObject* o) {
 
 Ints ints_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
-  auto one = [&](PyObject* item) -> int64_t {
-    if (is_tensor(item)) return int64_t(tensor_to_double(as_tensor(item)));
-    PyObject* index = PyNumber_Index(item);
-    if (!index) throw PythonError{};
-    int overflow;
-    long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
-    Py_DECREF(index);
-    if (overflow)
-      fail_as(PyExc_RuntimeError, s.name(), "(): argument '", param(s, i).name,
-              "': Overflow when unpacking long long");
-    return v;
-  };
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return {one(o)};
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return {to_int(s, i, o)};
   Ints ints;
   for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++)
-    ints.push_back(one(PySequence_Fast_GET_ITEM(o, k)));
+    ints.push_back(to_int(s, i, PySequence_Fast_GET_ITEM(o, k)));
   return ints;
 }
 
