@@ -17,6 +17,7 @@ SCRIPTS = [
     "gemm",
     "halves",
     "layers",
+    "conv",
     "imports",
     "deep",
     "leaks",

@@ -193,6 +193,17 @@ def nansum(x, dim=None, keepdim=False, dtype=None):
     return total(x.masked_fill(x.detach().isnan(), 0.0), dim, keepdim)
 
 
+def adaptive_max_pool(dims):
+    """The elements at the positions that the op finds, which count within a plane."""
+    op = getattr(torch.nn.functional, f"adaptive_max_pool{dims}d_with_indices")
+
+    def pool(x, output_size):
+        _, places = op(x.detach(), output_size)
+        return x.flatten(-dims).gather(-1, places.flatten(-dims)).reshape(places.shape), places
+
+    return pool
+
+
 DECOMPOSITIONS = {
     "softmax": softmax,
     "nn.functional.softmax": softmax,
@@ -232,4 +243,5 @@ DECOMPOSITIONS = {
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.group_norm": group_norm,
     "native_group_norm": native_group_norm,
+    **{f"nn.functional.adaptive_max_pool{n}d_with_indices": adaptive_max_pool(n) for n in (2, 3)},
 }

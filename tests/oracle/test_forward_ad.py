@@ -67,6 +67,7 @@ def test_tangents_are_those_of_torch(name):
             assert "not differentiable with respect to argument" in str(error)  # noqa: PT017
             continue  # where PyTorch drops the tangent
         for a, b in zip(ours, theirs, strict=True):
-            if b is not None:  # a tangent that was left out, here, is one of zeros
+            # PyTorch gives some empty results another shape. A tangent left out is one of zeros.
+            if b is not None and b.size > 0:
                 a = np.zeros_like(b) if a is None else a
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)  # some are in float32 there
