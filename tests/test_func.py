@@ -332,6 +332,19 @@ def test_modules_as_functions():
         check(each[name].sum(0), p.grad)
 
 
+def test_tensors_that_a_module_does_not_have_are_there_for_the_call():
+    class Scale(torch.nn.Module):
+        def forward(self, x):
+            return x * self.factor
+
+    module = Scale()
+    check(
+        functional_call(module, {"factor": randn(2)}, (randn(2, seed=1),)),
+        randn(2) * randn(2, seed=1),
+    )
+    assert not hasattr(module, "factor")
+
+
 def test_an_ensemble_of_modules():
     nets = [torch.nn.Linear(3, 2).double() for _ in range(4)]
     parameters, buffers = stack_module_state(nets)

@@ -218,6 +218,46 @@ REFUSED = {
         torch.sin, torch.ones(2), torch.ones(3)
     ),
     "no v": lambda torch: torch.autograd.functional.jvp(torch.sin, torch.ones(2)),
+    "grad of no arguments": lambda torch: torch.func.grad(lambda: torch.ones(()))(),
+    "jvp of no arguments": lambda torch: torch.func.jvp(lambda: torch.ones(2), (), ()),
+    "jvp of another shape": lambda torch: torch.func.jvp(
+        torch.sin, (torch.ones(2),), (torch.ones(3),)
+    ),
+    "parameters of an unknown module": lambda torch: torch.func.functional_call(
+        torch.nn.Linear(2, 2), {"a.b": torch.ones(2)}, (torch.ones(2),)
+    ),
+    "missing parameters": lambda torch: torch.func.functional_call(
+        torch.nn.Linear(2, 2), {"weight": torch.ones(2, 2)}, (torch.ones(2),), strict=True
+    ),
+    "parameters twice": lambda torch: torch.func.functional_call(
+        torch.nn.Linear(2, 2), ({"bias": torch.ones(2)}, {"bias": torch.ones(2)}), (torch.ones(2),)
+    ),
+    "parameters that are no tensors": lambda torch: torch.func.functional_call(
+        torch.nn.Linear(2, 2), {"weight": 3.0}, (torch.ones(2),)
+    ),
+    "parameters that are no dict": lambda torch: torch.func.functional_call(
+        torch.nn.Linear(2, 2), 3, (torch.ones(2),)
+    ),
+    "no models": lambda torch: torch.func.stack_module_state([]),
+    "models of two kinds": lambda torch: torch.func.stack_module_state(
+        [torch.nn.Linear(2, 2), torch.nn.ReLU()]
+    ),
+    "models of two sizes": lambda torch: torch.func.stack_module_state(
+        [torch.nn.Linear(2, 2), torch.nn.Linear(3, 2)]
+    ),
+    "a number in vmap": lambda torch: torch.func.vmap(torch.sin)(1.0),
+    "no dimension in vmap": lambda torch: torch.func.vmap(torch.sin)(torch.ones(())),
+    "two sizes in vmap": lambda torch: torch.func.vmap(torch.add)(torch.ones(2), torch.ones(3)),
+    "no such out_dim": lambda torch: torch.func.vmap(torch.sin, out_dims=3)(torch.ones(2)),
+    "no tensor out of vmap": lambda torch: torch.func.vmap(lambda x: None)(torch.ones(2)),
+    "a number of a sample": lambda torch: torch.func.vmap(lambda x: x.item())(torch.ones(2)),
+    "a branch of a sample": lambda torch: torch.func.vmap(lambda x: x if x > 0 else -x)(
+        torch.ones(2)
+    ),
+    "random numbers": lambda torch: torch.func.vmap(lambda x: x + torch.rand(()))(torch.ones(2)),
+    "debug_unwrap of a number": lambda torch: torch.func.debug_unwrap(3),
+    "a functionalize of its own": lambda torch: torch.func.functionalize(torch.sin, remove="x"),
+    "a dimension that is dropped": lambda torch: torch.func.rearrange(torch.ones(2, 3), "a b -> b"),
     "inputs that are a list": lambda torch: torch.autograd.functional.vjp(torch.sin, [1.0]),
 }
 

@@ -67,7 +67,7 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
     torch.Size([3, 2])
     """
     if not isinstance(tensor, _C.Tensor):
-        raise ValueError("Only torch.Tensors are supported by debug_unwrap")
+        raise TypeError(f"debug_unwrap: expected a Tensor, got {type(tensor).__name__}")
     shown = tensor.detach()
     for level, size in reversed(_C._batch_sizes(shown)):
         shown = _ops["_remove_batch_dim"](shown, level, size, 0)

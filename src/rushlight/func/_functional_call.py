@@ -32,6 +32,11 @@ def functional_call(
     tensor([7.])
     """
     given: dict[str, Any] = {}
+    if not isinstance(parameter_and_buffer_dicts, (dict, list, tuple)):
+        raise ValueError(
+            "functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple "
+            f"of dicts, but got {type(parameter_and_buffer_dicts)}"
+        )
     dicts = (
         [parameter_and_buffer_dicts]
         if isinstance(parameter_and_buffer_dicts, dict)
@@ -49,6 +54,7 @@ def functional_call(
     _check_names(places, given, strict)
     if tie_weights:
         given = _tied(places, given)
+    places |= {name: _new_place(module, name) for name in given if name not in places}
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
@@ -57,13 +63,25 @@ def functional_call(
     try:
         for name, value in given.items():
             holder, key = places[name]
-            before[name] = holder[key]
+            before[name] = holder.get(key, _ABSENT)
             holder[key] = value
         return module(*args, **(kwargs or {}))
     finally:
         for name, value in before.items():
             holder, key = places[name]
-            holder[key] = value
+            if value is _ABSENT:
+                del holder[key]
+            else:
+                holder[key] = value
+
+
+_ABSENT = object()
+
+
+def _new_place(module: Module, name: str) -> tuple[dict[str, Any], str]:
+    """Where a tensor goes that the module does not have: an attribute, for the call."""
+    prefix, _, key = name.rpartition(".")
+    return module.get_submodule(prefix).__dict__, key
 
 
 def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
@@ -89,10 +107,6 @@ def _check_names(places: dict[str, Any], given: dict[str, Any], strict: bool) ->
                 if names
             )
             + "."
-        )
-    if unknown:
-        raise KeyError(
-            f"functional_call: the module has no parameter or buffer named {unknown[0]!r}"
         )
     for name, value in given.items():
         if not isinstance(value, _C.Tensor):

@@ -94,7 +94,7 @@ class Lifted:
             self.args = list(args)
             self.args[argnums] = self.inputs[0]
             return
-        numbers = pick(args, argnums, what)
+        numbers = pick(args, argnums, what) if args or argnums != () else []
         chosen = [args[n] for n in numbers]
         leaves, self.spec = tree_flatten(chosen)
         self.inputs = [stand_in(leaf, what) for leaf in leaves]
@@ -242,6 +242,10 @@ def jvp(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
             f"structure. For example, if primals is a tuple of 3 tensors, tangents also must be. "
             f"Got primals with structure {spec} and tangents with structure {other}"
+        )
+    if not flat:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to contain at least one Tensor."
         )
     values, moved, value_spec, aux = push_forward(
         lambda duals: func(*tree_unflatten(duals, spec)), flat, directions, strict, has_aux
