@@ -77,6 +77,7 @@ def avg_samples(n, make):
 def grid_samples(n, make):
     for size in (1, 2, 3):
         yield sample(make(2, *(5, 4, 3)[:n]), [size] * n)
+    yield sample(make(1, *(3, 2, 2)[:n]), [2, 1, 1][:n])
     yield sample(make.transposed(1, 2, *(5, 4, 3)[:n]), [2] * n)
     yield sample(make(0, 2, *(5, 4, 3)[:n]), [2] * n)
 
