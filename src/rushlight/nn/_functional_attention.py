@@ -254,6 +254,11 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     batch, target, width = query.size(batch_dim), query.size(1 - batch_dim), query.size(2)
     _check_sizes(key, value, width, embed_dim_to_check, num_heads, use_separate_proj_weight)
+    if key.size(batch_dim) != batch and (static_k is None or static_v is None):
+        raise RuntimeError(
+            f"the batch sizes of query and key must match, got query of shape {list(query.shape)} "
+            f"and key of shape {list(key.shape)} with the batch in dimension {batch_dim}"
+        )
     key_padding_mask = _canonical_mask(
         key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
     )
