@@ -27,7 +27,7 @@ where the transform was run on samples and gave what it stands for:
 - **jvp**: the adjoint of the gradient, <u, Jv> = <Jᵀu, v>;
 - **vmap**: the stack of the results of slices, over every choice of batched arguments;
 - **jvp of vjp**: the second derivative that reverse mode gives twice over;
-- **vmap of grad**: the stack of the gradients of slices.
+- **vmap of grad**: the stack of the gradients of slices; so is the gradient of vmap.
 
 `{CONSTANT}` means that no sample has a derivative to speak of: results are integers or truths, or
 do not change with the arguments. `linear` means that the gradient does not depend on the arguments

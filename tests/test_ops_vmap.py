@@ -158,7 +158,10 @@ def compare_slices(op, limit=12, dtype=torch.float64):
 
 
 def compare_gradients(op, limit=6):
-    """Compares vmap of gradients with the stack of gradients; the number of comparisons."""
+    """Compares vmap of gradients, and gradients of vmap, with the stack of gradients of slices.
+
+    The number of comparisons.
+    """
     count = 0
     for inputs, f in itertools.islice(gradient_cases(op), limit):
         moving = [i for i, x in enumerate(inputs) if x.requires_grad]
@@ -173,9 +176,19 @@ def compare_gradients(op, limit=6):
             return tuple(gradients(f, fresh))
 
         wanted = [one(*(s[n] for s in stacks)) for n in range(SAMPLES_IN_BATCH)]
-        found = vmap(one)(*stacks)
-        for got, right in zip(found, zip(*wanted, strict=True), strict=True):
-            check(got, torch.stack(right))
+
+        def run(*rows, inputs=inputs, f=f, moving=moving):
+            fresh = [x.detach() for x in inputs]
+            for i, row in zip(moving, rows, strict=True):
+                fresh[i] = row
+            return tuple(f(*fresh))
+
+        outer = [s.requires_grad_() for s in stacks]
+        of_vmap = gradients(lambda *rows, run=run: vmap(run)(*rows), outer)
+        of_samples = vmap(one)(*(s.detach() for s in stacks))
+        for *both, right in zip(of_samples, of_vmap, zip(*wanted, strict=True), strict=True):
+            for got in both:
+                check(got, torch.stack(right))
         count += 1
     return count
 

@@ -136,7 +136,7 @@ class Run {
     Var& sum = at(to.node).incoming(to.node, to.nr);
     if (!sum) {
       sum = std::move(grad);
-    } else if (!differentiable_ && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
+    } else if (!differentiable() && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
                sum->sizes == grad->sizes &&
                (sum->contiguous || has_distinct_elements(sum->sizes, sum->strides))) {
       ops::accumulate_into(sum.get(), grad.get());
@@ -209,7 +209,7 @@ class Run {
     for (uint32_t i = 0; i < outputs; i++) any |= bool(grads[i]);
 
     uint32_t edges = node->edge_count;
-    if (node->cls->deposit && any && !differentiable_ && !node->hooks && !modes.anomaly) {
+    if (node->cls->deposit && any && !differentiable() && !node->hooks && !modes.anomaly) {
       deposit(node, grads[0]);
       return;
     }
@@ -220,7 +220,7 @@ class Run {
       many.resize(edges);
       results = many.data();
     }
-    Pass pass{request_.create_graph, differentiable_, grads, results};
+    Pass pass{request_.create_graph, differentiable(), grads, results};
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
     if (any || is_function(node)) apply_node(node, pass);
     if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
@@ -296,10 +296,12 @@ class Run {
     return true;
   }
 
+  // Fused kernels see neither tangents nor hidden dimensions, which gradients get on the way.
+  bool differentiable() const { return recorded_ || batched_tensors; }
+
   Request& request_;
   uint32_t number_ = 0;
-  // Fused kernels see neither tangents nor hidden dimensions.
-  bool differentiable_ = request_.create_graph || dual_levels || batched_tensors;
+  bool recorded_ = request_.create_graph || dual_levels;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
   std::unordered_map<Node*, char> wanted_;
