@@ -38,6 +38,9 @@ void check_target(const Var& input, const Var& target, const Var& weight) {
           "0D or 1D target tensor expected, multi-target not supported: input "
           "has shape ",
           input.sizes(), " and target ", target.sizes());
+  if (n == 1 && target.dim() == 1 && !one)
+    fail_as(PyExc_ValueError,
+            "For 1D input, 1D target must have size 1, but got target size: ", target.size(0));
   check(one || target.sizes() == wanted, "Expected target size ", wanted, ", got ", target.sizes());
   check(target.dtype() == DType::I64 || target.dtype() == DType::U8,
         "expected target dtype to be Long or Byte, but got ", info(target.dtype()).tensor_name,

@@ -168,6 +168,8 @@ F.cross_entropy(r(3, 4), t([0, -2, 1]))
 F.cross_entropy(r(3, 4), t([0, 1]))
 F.nll_loss(r(3, 4), t([0, 9, 1]))
 F.cross_entropy(r(2, 3, 4, 4), t([[0, 1], [1, 2]]))
+F.nll_loss(r(4), t([0, 1, 2]))
+F.cross_entropy(r(4), t([0, 1]))
 F.binary_cross_entropy(t([1.5]), t([1.0]))
 """.strip().splitlines()
 
