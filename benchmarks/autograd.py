@@ -10,17 +10,17 @@ READS = 1000
 
 # The growth of resident memory and the time of a loop over x[i], in a process of its own.
 INDEXING = """
-import importlib, json, resource, sys, time
+import importlib, json, sys, time
+from harness import peak_memory
 torch = importlib.import_module(sys.argv[1])
 x = torch.randn(int(sys.argv[2]), requires_grad=True)
 (x[0] + x[1]).backward()
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before, start = peak(), time.perf_counter()
+before, start = peak_memory(), time.perf_counter()
 s = 0.0
 for i in range(len(x)):
     s = s + x[i]
 s.backward()
-print(json.dumps([time.perf_counter() - start, peak() - before]))
+print(json.dumps([time.perf_counter() - start, peak_memory() - before]))
 """
 
 

@@ -8,7 +8,8 @@ from harness import Bench, Row, main, yes
 OPS = int(os.environ.get("DEEP_OPS", 5_000_000))
 
 CHAIN = """
-import gc, importlib, json, resource, sys, time
+import gc, importlib, json, sys, time
+from harness import peak_memory
 torch = importlib.import_module(sys.argv[1])
 ops = int(sys.argv[2])
 x = torch.ones((), dtype=torch.float64, requires_grad=True)
@@ -29,9 +30,8 @@ for _ in range(ops // 2):
     z = z * 1.0
     z = z + 1.0
 del z
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 spent = [b - a for a, b in zip(marks, marks[1:])]
-print(json.dumps([*spent, peak]))
+print(json.dumps([*spent, peak_memory()]))
 """
 
 

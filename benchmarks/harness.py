@@ -115,6 +115,12 @@ class Bench:
         return json.loads(done.stdout.splitlines()[-1])
 
 
+def peak_memory() -> int:
+    """The most memory that this program had; getrusage counts what the process was before it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
 def at_most(name: str, value: float, limit: float, unit: str, theirs: float | None = None) -> Row:
     """A row whose bar is a figure, not a ratio."""
     text = f"<= {_figure(limit, unit)}"

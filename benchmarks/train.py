@@ -27,21 +27,18 @@ MEMORY_BAR = 0.9
 AGAINST_JAX = {"MLP 2-16-2, batch 4": (2, 16, 2, 4), "MLP 64-128-10, batch 32": (64, 128, 10, 32)}
 
 CHILD = """
-import importlib, json, re, sys
+import importlib, json, sys
+from harness import peak_memory
 from models import STEPS
 library, name, threads = sys.argv[1:4]
-def peak():
-    # Of this program alone: getrusage counts what the process was before it.
-    with open("/proc/self/status") as file:
-        return int(re.search(r"VmHWM:\\s*(\\d+)", file.read())[1]) * 1024
 torch = importlib.import_module(library)
 importlib.import_module(library + ".optim")
 torch.set_num_threads(int(threads))
-start = peak()
+start = peak_memory()
 step = STEPS[name](torch)
 for _ in range(20):
     step()
-print(json.dumps([peak(), start]))
+print(json.dumps([peak_memory(), start]))
 """
 
 
