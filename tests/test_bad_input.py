@@ -425,3 +425,16 @@ def test_numpy_arrays_of_objects_are_refused():
     for bad in (np.array([object()]), np.array(["a", "b"]), np.zeros(2, dtype=[("a", "i4")])):
         with pytest.raises((TypeError, ValueError)):
             torch.tensor(bad)
+
+
+def test_sizes_that_are_not_whole_name_the_item():
+    item = r"failed to unpack the object at pos 2 with error \"type must be tuple of ints,but got "
+    for call, kind in [
+        (lambda: torch.zeros(2, 6 / 2), 'float": n // 2'),
+        (lambda: torch.zeros((2, "a")), "str"),
+        (lambda: torch.zeros(4).reshape([2, None]), "NoneType"),
+        (lambda: torch.zeros(2, 2).permute(0, 1.5), "float"),
+        (lambda: torch.nn.Linear(6 / 2, 3), "float"),
+    ]:
+        with pytest.raises(TypeError, match=item + kind):
+            call()

@@ -173,6 +173,18 @@ bool Signature::accepts(PyObject* const* slots) const {
   return true;
 }
 
+namespace {
+
+[[noreturn]] void fail_item(const Signature& signature, const Param& param, Py_ssize_t at,
+                            PyObject* got) {
+  fail_as(PyExc_TypeError, signature.name(), "(): argument '", param.name,
+          "' failed to unpack the object at pos ", at + 1,
+          " with error \"type must be tuple of ints,but got ", Py_TYPE(got)->tp_name, "\"",
+          PyFloat_Check(got) ? ": n // 2 is a whole number, n / 2 is not" : "");
+}
+
+}  // namespace
+
 bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, PyObject** slots,
                      PyObject** spread, bool quiet) const {
   Py_ssize_t n = Py_ssize_t(params_.size());
@@ -184,7 +196,7 @@ bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords
     PyObject* value = args[used];
     bool tensors = p.kind == Kind::TensorsSpread;
     if ((p.kind == Kind::Size && is_int(value)) || (tensors && is_tensor(value))) {
-      Py_ssize_t stop = used;
+      Py_ssize_t first = used, stop = used;
       while (stop < count && (tensors ? is_tensor(args[stop]) : is_int(args[stop]))) stop++;
       PyObject* items = PyTuple_New(stop - used);
       if (!items) throw PythonError{};
@@ -195,6 +207,8 @@ bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords
       Py_XSETREF(*spread, items);
       slots[i] = items;
       used = stop;
+      bool last = i + 1 == n || params_[i + 1].keyword_only;
+      if (!tensors && last && used < count && !quiet) fail_item(*this, p, stop - first, args[used]);
       continue;
     }
     slots[i] = value;
@@ -254,6 +268,11 @@ void fail_type(const Signature& signature, const Param& param, PyObject* got) {
                                       "torch.dtype", "torch.device", "str", "torch.Generator",
                                       "object", "tuple of Tensors"};
   // clang-format on
+  bool ints = param.kind == Kind::Ints || param.kind == Kind::Size;
+  if (ints && (PyTuple_Check(got) || PyList_Check(got)))
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(got); k++)
+      if (PyObject* item = PySequence_Fast_GET_ITEM(got, k); !is_int(item))
+        fail_item(signature, param, k, item);
   size_t at = 0;
   while (&signature.params()[at] != &param) at++;
   fail_as(PyExc_TypeError, signature.name(), "(): argument '", param.name, "' (position ", at + 1,
