@@ -429,6 +429,8 @@ ERRORS = [
     lambda t, m, Bare: t.nn.ParameterList([t.ones(1)])(),
     lambda t, m, Bare: t.nn.ParameterDict()[3],
     lambda t, m, Bare: t.nn.ParameterDict()["x"],
+    lambda t, m, Bare: t.nn.Conv1d(2, 4, (1, 2), padding="same")(t.ones(1, 2, 5)),
+    lambda t, m, Bare: t.nn.Conv2d(2, 4, (3,), padding="same")(t.ones(1, 2, 5, 5)),
     lambda t, m, Bare: t.nn.LazyLinear(3).weight.shape,
     lambda t, m, Bare: t.nn.LazyLinear(3).weight + 1,
 ]  # fmt: skip

