@@ -21,6 +21,37 @@ def written(x, y):
     return z
 
 
+def layer_norm(t, x):
+    """PyTorch's own derivatives of high order are wrong for its fused norms: spelled out there."""
+    if t is rushlight:
+        return t.nn.functional.layer_norm(x, (3,))
+    centred = x - x.mean()
+    return centred / (centred.pow(2).mean() + 1e-5).sqrt()
+
+
+def batch_norm(t, rows):
+    if t is rushlight:
+        return t.nn.functional.batch_norm(rows, None, None, training=True)
+    centred = rows - rows.mean(0)
+    return centred / (centred.pow(2).mean(0) + 1e-5).sqrt()
+
+
+def attention(t, x, y):
+    q = t.outer(y, x).reshape(1, 1, 3, 3)
+    return t.nn.functional.scaled_dot_product_attention(q, q.sin(), q).reshape(3, 3).sum(1)
+
+
+def convolved(t, x, y):
+    kernel = t.tensor(MATRIX[:1]).reshape(1, 1, 3) * x.sum()
+    return t.nn.functional.conv1d(y.reshape(1, 1, 3), kernel, padding=1).reshape(3)
+
+
+def part_written(x, y):
+    z = y * 1
+    z[1:].mul_(x[:2])
+    return z
+
+
 # Steps from vectors x, the function's argument, and y to another vector.
 STEPS = {
     "sin": lambda t, x, y: t.sin(y),
@@ -37,7 +68,28 @@ STEPS = {
     "outer": lambda t, x, y: t.outer(y, x).sum(0),
     "views": lambda t, x, y: (y.reshape(3, 1) + x).T.reshape(-1)[::3],
     "written": lambda t, x, y: written(x, y),
+    "part written": lambda t, x, y: part_written(x, y),
     "scan": lambda t, x, y: t.cumsum(y, 0),
+    "linear": lambda t, x, y: t.nn.functional.linear(y, t.tensor(MATRIX), x),
+    "layer norm": lambda t, x, y: layer_norm(t, y) * x,
+    "batch norm": lambda t, x, y: batch_norm(t, t.stack([y, x, x * y]))[0] * x,
+    "convolution": convolved,
+    "attention": attention,
+    "cross entropy": lambda t, x, y: (
+        t.nn.functional.cross_entropy(t.stack([y, x]), t.tensor([1, 2])) + y * x
+    ),
+    "sorted": lambda t, x, y: t.sort(y)[0] * x,
+    "variance": lambda t, x, y: y.var() * y,
+    "einsum": lambda t, x, y: t.einsum("i,j,jk->k", y, x, t.tensor(MATRIX)),
+    "expanded": lambda t, x, y: (y.unsqueeze(0).expand(2, 3) * t.stack([x, y])).mean(0),
+    "embedding": lambda t, x, y: t.nn.functional.embedding(t.tensor([2, 1]), t.outer(y, x)).sum(0),
+    "padded": lambda t, x, y: t.nn.functional.pad(y, (1, 1))[1:4] * x,
+    "logsumexp": lambda t, x, y: t.logsumexp(t.outer(y, x), 1),
+    "added at": lambda t, x, y: x.index_add(0, t.tensor([0, 0, 2]), y),
+    "scattered": lambda t, x, y: t.zeros_like(x).scatter(0, t.tensor([1, 2, 0]), y),
+    "taken apart": lambda t, x, y: t.stack([a * b for a, b in zip(y.unbind(), x, strict=True)]),
+    "triangle": lambda t, x, y: t.tril(t.outer(y, x)).sum(0),
+    "glu": lambda t, x, y: t.nn.functional.glu(t.cat([y, x]), 0),
 }
 
 
