@@ -20,6 +20,13 @@ def test_info_tells_what_is_installed(capsys):
         assert word in text
 
 
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"rushlight {rushlight.__version__}\n"
+
+
 def test_demo_learns_checks_and_writes(capsys):
     assert cli.main(["demo", "--steps", "60", "--seconds", "300"]) == 0
     text = capsys.readouterr().out

@@ -75,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rushlight", description="A PyTorch-compatible autograd engine."
     )
+    from rushlight import __version__
+
+    version = f"rushlight {__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
 
     commands.add_parser("run", help="run a PyTorch program: torch is rushlight there")
