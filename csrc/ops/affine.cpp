@@ -261,7 +261,8 @@ struct LinearLayer : General {
       return forward(hidden.front(input), weight, bias);
     Ints sizes = hidden.prefixed(input.sizes());
     sizes[sizes.size() - 1] = weight.size(0);
-    Var rows = ops::reshape(hidden.front(input), hidden.prefixed({row_count(input), input.size(-1)}));
+    Var rows =
+        ops::reshape(hidden.front(input), hidden.prefixed({row_count(input), input.size(-1)}));
     Var product = ops::matmul(rows, ops::transpose(hidden.front_if(weight), -1, -2));
     return ops::reshape(bias ? product + hidden.front(bias, 1) : product, sizes);
   }

@@ -7,8 +7,8 @@
 #include "autograd/cuts.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
-#include "ops/formula.h"
 #include "ops/batch.h"
+#include "ops/formula.h"
 #include "ops/rule.h"
 #include "ops/shift.h"
 #include "python/arguments.h"
@@ -314,8 +314,8 @@ struct Runner<Op, R (*)(A...)> {
     int64_t level = hidden.levels.back(), size = hidden.sizes.back();
     std::vector<R> parts;
     for (int64_t n = 0; n < size; n++)
-      parts.push_back(run(each_tensor(
-          args, [&](const Var& v) { return ops::one_sample(v, level, size, n); })...));
+      parts.push_back(run(
+          each_tensor(args, [&](const Var& v) { return ops::one_sample(v, level, size, n); })...));
     check(size > 0, "vmap: ", name(), " needs a sample to know its result's shape");
     R joined = parts[0];
     for (size_t k = 0; k < result_count(joined); k++) {
