@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "autograd/node.h"
 #include "ops/batch.h"
 #include "ops/functions.h"
 
@@ -75,6 +76,13 @@ uint32_t batch_key(const Tensor* t) {
   auto [at, fresh] = keys().try_emplace(levels, uint32_t(known_levels().size()));
   if (fresh) known_levels().push_back(levels);
   return at->second;
+}
+
+// Called where a level is entered: sets of levels that no tensor and no node can have any more.
+void forget_level_sets() {
+  if (batched_tensors || live_nodes || known_levels().size() == 1) return;
+  keys().clear();
+  known_levels().resize(1);
 }
 
 bool is_entered(int64_t level) {

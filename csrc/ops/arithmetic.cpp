@@ -4,6 +4,16 @@
 
 namespace rl {
 
+void check_divisor(const Var* in) {
+  const Var& b = in[1];
+  if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
+  GradMode off(false);
+  Var wide = ops::contiguous(ops::to(b, DType::I64));
+  const int64_t* x = wide->data<int64_t>();
+  for (int64_t i = 0; i < wide.numel(); i++)
+    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
+}
+
 using namespace math;
 
 namespace {

@@ -10,6 +10,7 @@
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
+#include "ops/pointwise_batch.h"
 #include "python/arguments.h"
 
 namespace rl {
@@ -338,16 +339,6 @@ bool overlaps_partly(const Tensor* in, const Tensor* into) {
   return true;
 }
 
-void check_divisor(const Var* in) {
-  const Var& b = in[1];
-  if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
-  GradMode off(false);
-  Var wide = ops::contiguous(ops::to(b, DType::I64));
-  const int64_t* x = wide->data<int64_t>();
-  for (int64_t i = 0; i < wide.numel(); i++)
-    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
-}
-
 void resize_output(Tensor* out, const Ints& sizes) {
   if (out->sizes == sizes) return;
   if (out->numel != 0 &&
@@ -365,27 +356,6 @@ void resize_output(Tensor* out, const Ints& sizes) {
 }
 
 namespace {
-
-// The op on all samples at once. Types are settled as for one sample: there, a tensor may have no
-// dimensions and so no say in them.
-Var run_batched(const Pointwise& op, const Var* in, const double* params,
-                const HiddenDims& hidden) {
-  Promotion promotion;
-  int rank = 0;
-  for (int i = 0; i < op.inputs; i++) {
-    promotion.add(in[i].get());
-    rank = std::max(rank, in[i].dim());
-  }
-  DType common = promotion.result();
-  Plain plain;
-  Var physical[3];
-  for (int i = 0; i < op.inputs; i++) {
-    bool weak = in[i].dim() == 0 && in[i].dtype() != common && in[i].dtype() != DType::Bool;
-    physical[i] = in[i]->wrapped_number ? in[i] : hidden.front(in[i], rank - in[i].dim());
-    if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
-  }
-  return hidden.hide(run_pointwise(op, physical, params));
-}
 
 Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
               bool inplace) {
@@ -452,30 +422,6 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
   }
   return out;
-}
-
-bool is_batched_write(const Pointwise& op, const Var* in, const Tensor* into) {
-  bool any = batch_of(into);
-  for (int i = 0; i < op.inputs; i++) any = any || batch_of(in[i].get());
-  return any;
-}
-
-// In place on batched tensors: the result of the plain form, copied.
-Var write_batched(const Pointwise& op, const Var* in, const double* params, Tensor* into,
-                  bool inplace) {
-  check(inplace, op.name, "(): out= is not supported under vmap");
-  check_inplace(into, op.name);
-  Var before[3];
-  for (int i = 0; i < op.inputs; i++)
-    before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
-  Var result = run_pointwise(op, before, params);
-  if (!(into->sizes == result.sizes()))
-    fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", result.sizes());
-  check_batched_write(into, result.get());
-  prepare_write(into, op.name);
-  ops::copy_data(into, result.get());
-  take_over(into, result);
-  return Var(into);
 }
 
 // In place, what was there is kept aside for the tangents, which are those of the plain form.

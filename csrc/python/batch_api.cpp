@@ -6,6 +6,8 @@
 
 namespace rl {
 
+void forget_level_sets();  // autograd/batch.cpp
+
 namespace {
 
 // Numbers are never used twice: graphs may outlive the level they were made in.
@@ -17,6 +19,7 @@ PyObject* enter(PyObject*, PyObject* args) {
     PyErr_SetString(PyExc_ValueError, "_enter_vmap: a size and 0, 1 or 2 expected");
     return nullptr;
   }
+  forget_level_sets();
   static int64_t last = 0;
   vmap_levels.push_back({++last, size, VmapLevel::Randomness(randomness)});
   return PyLong_FromLongLong(last);

@@ -1,0 +1,55 @@
+#include "ops/pointwise_batch.h"
+
+#include "autograd/forward.h"
+#include "autograd/inplace.h"
+#include "ops/broadcast.h"
+#include "ops/functions.h"
+
+namespace rl {
+
+// Types are settled as for one sample: there, a tensor may have no
+// dimensions and so no say in them.
+Var run_batched(const Pointwise& op, const Var* in, const double* params,
+                const HiddenDims& hidden) {
+  Promotion promotion;
+  int rank = 0;
+  for (int i = 0; i < op.inputs; i++) {
+    promotion.add(in[i].get());
+    rank = std::max(rank, in[i].dim());
+  }
+  DType common = promotion.result();
+  Plain plain;
+  Var physical[3];
+  for (int i = 0; i < op.inputs; i++) {
+    bool weak = in[i].dim() == 0 && in[i].dtype() != common && in[i].dtype() != DType::Bool;
+    physical[i] = in[i]->wrapped_number ? in[i] : hidden.front(in[i], rank - in[i].dim());
+    if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
+  }
+  return hidden.hide(run_pointwise(op, physical, params));
+}
+
+bool is_batched_write(const Pointwise& op, const Var* in, const Tensor* into) {
+  bool any = batch_of(into);
+  for (int i = 0; i < op.inputs; i++) any = any || batch_of(in[i].get());
+  return any;
+}
+
+// The result of the plain form, copied.
+Var write_batched(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace) {
+  check(inplace, op.name, "(): out= is not supported under vmap");
+  check_inplace(into, op.name);
+  Var before[3];
+  for (int i = 0; i < op.inputs; i++)
+    before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
+  Var result = run_pointwise(op, before, params);
+  if (!(into->sizes == result.sizes()))
+    fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", result.sizes());
+  check_batched_write(into, result.get());
+  prepare_write(into, op.name);
+  ops::copy_data(into, result.get());
+  take_over(into, result);
+  return Var(into);
+}
+
+}  // namespace rl

@@ -1,0 +1,17 @@
+// Pointwise ops on batched tensors (autograd/batch.h).
+#pragma once
+
+#include "autograd/batch.h"
+#include "ops/pointwise.h"
+
+namespace rl {
+
+// The op on all samples at once.
+Var run_batched(const Pointwise& op, const Var* in, const double* params, const HiddenDims& hidden);
+
+// In place: whether hidden dimensions are about, and the write.
+bool is_batched_write(const Pointwise& op, const Var* in, const Tensor* into);
+Var write_batched(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace);
+
+}  // namespace rl
