@@ -7,6 +7,18 @@ from support import check, leaf
 
 
 class TestNodeHooks:
+    def test_the_hooks_of_a_tensor_can_be_hung_on_a_node(self):
+        x = leaf(2.0)
+        y, z = x * 3, x * 5
+        z.register_hook(lambda g: g * 10)
+        y.grad_fn._register_hook_dict(z)  # another tensor's hooks
+        y.grad_fn._register_hook_dict(y)  # its own are called anyway
+        y.register_hook(lambda g: g + 1)
+        y.backward()
+        assert x.grad.item() == 3 * 10 * 2
+        with pytest.raises(TypeError, match="expected a Tensor, got int"):
+            y.grad_fn._register_hook_dict(3)
+
     @pytest.mark.parametrize("kind", ["register_prehook", "register_hook"])
     def test_a_hook_may_remove_itself_during_the_run(self, kind):
         calls = []

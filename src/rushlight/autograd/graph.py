@@ -25,7 +25,34 @@ def _register_prehook(self: Any, fn: Callable[..., Any]) -> RemovableHandle:
     return add_hook(self._hook_dict("pre"), fn)
 
 
-_C._add_node_methods({"register_hook": _register_hook, "register_prehook": _register_prehook})
+def _register_hook_dict(self: _C.Node, tensor: Any) -> None:
+    """Calls the hooks in ``tensor._backward_hooks`` on the gradient of that output of the node.
+
+    The hooks of the node's own outputs are called without it.
+    """
+    if not isinstance(tensor, _C.Tensor):
+        raise TypeError(f"_register_hook_dict(): expected a Tensor, got {type(tensor).__name__}")
+    if tensor.grad_fn is self:
+        return
+    number = tensor.output_nr
+
+    def call(grads: Any) -> Any:
+        changed = list(grads)
+        for hook in list((tensor._backward_hooks or {}).values()):
+            result = hook(changed[number])
+            changed[number] = changed[number] if result is None else result
+        return tuple(changed)
+
+    self.register_prehook(call)
+
+
+_C._add_node_methods(
+    {
+        "register_hook": _register_hook,
+        "register_prehook": _register_prehook,
+        "_register_hook_dict": _register_hook_dict,
+    }
+)
 
 
 class GradientEdge(namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
