@@ -4,6 +4,11 @@
 
 namespace rl {
 
+using namespace math;
+
+namespace {
+
+// For integer division: raises when a divisor is zero.
 void check_divisor(const Var* in) {
   const Var& b = in[1];
   if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
@@ -13,10 +18,6 @@ void check_divisor(const Var* in) {
   for (int64_t i = 0; i < wide.numel(); i++)
     if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
 }
-
-using namespace math;
-
-namespace {
 
 struct Add : Binary<Add> {
   static constexpr auto name = "add";

@@ -413,9 +413,6 @@ OpInfo describe_pointwise() {
       (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(), Op::aliases), \
        true);
 
-// For integer division: raises when a divisor is zero.
-void check_divisor(const Var* in);
-
 // Whether `in` shares memory with `into` otherwise than element by element. Raises where both are
 // dense, as torch does; true asks the caller for a copy.
 bool overlaps_partly(const Tensor* in, const Tensor* into);
