@@ -580,3 +580,20 @@ class TestMainProcess:
         out, err = process.communicate(timeout=30)
         assert (out, err) == ("done\n", "")
         wait_until_gone(pids)
+
+    def test_ctrl_c_before_a_worker_runs(self):
+        slow = (
+            "import os, signal, time\n"
+            "signal.signal(signal.SIGINT, lambda *_: None)\n"
+            "def linger():\n"
+            "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "    print('forked', flush=True)\n"
+            "    time.sleep(0.5)\n"
+            "os.register_at_fork(after_in_child=linger)\n"
+        )
+        process = run(slow + PROGRAM.format(keep=False), start_new_session=True)
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert err == ""
+        wait_until_gone(out.splitlines()[-1].split())

@@ -123,9 +123,11 @@ def _set_signals() -> None:
     """Ctrl-C reaches the whole group of processes: the loader decides what becomes of it.
 
     A handler that does nothing, since ignoring the signal would pass on to programs that a dataset
-    starts. Handlers that the main program set are not for workers.
+    starts. Handlers that the main program set are not for workers. The loader blocked the signal
+    for the time until here.
     """
     signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

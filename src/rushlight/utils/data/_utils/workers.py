@@ -12,6 +12,8 @@ import sys
 import time
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from typing import Any
 
@@ -26,17 +28,28 @@ _PATIENCE = 5.0  # seconds that workers get to finish what they do when they are
 _FORK_WARNS = sys.version_info >= (3, 12)  # where other threads are alive
 
 
-def _start(process: Any) -> None:
-    """Starts a process. Python's warning of forks beside threads does not hold here.
+@contextmanager
+def _quiet_fork(process: Any) -> Iterator[None]:
+    """Without Python's warning of forks beside threads: it does not hold here.
 
     The core's threads hold no locks that a child would wait for: it starts its own.
     """
     if not _FORK_WARNS or getattr(process, "_start_method", None) not in (None, "fork"):
-        process.start()
+        yield
         return
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
-        process.start()
+        yield
+
+
+@contextmanager
+def _holding_ctrl_c() -> Iterator[None]:
+    """A process started here takes no notice of Ctrl-C until it unblocks the signal itself."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Worker:
@@ -49,7 +62,8 @@ class Worker:
         self.tasks = 0
         try:
             self.process = context.Process(target=worker_loop, args=(task, theirs), daemon=True)
-            _start(self.process)
+            with _quiet_fork(self.process), _holding_ctrl_c():
+                self.process.start()
         except BaseException:
             self.end.close()
             raise
