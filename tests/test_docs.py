@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import math
 import pkgutil
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rushlight as torch
+from rushlight._examples import EXAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -34,6 +36,13 @@ def python_blocks(page):
 def test_docstring_examples(name):
     found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_ops(name):
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
+    example = doctest.DocTestParser().get_doctest(EXAMPLES[name], names, name, None, None)
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=name_of)

@@ -5,6 +5,10 @@ import inspect
 
 import pytest
 
+import rushlight
+from rushlight import _C
+from rushlight._examples import EXAMPLES
+
 # Where each class or function is something that a program calls, so an example is of use.
 SHOWN = [
     "amp",
@@ -75,3 +79,14 @@ def test_what_programs_call_has_an_example(name):
     texts = {each: own_docstring(value) or "" for each, value in public_names(name)}
     wanted = {each: text for each, text in texts.items() if not text.startswith("Deprecated")}
     assert [each for each, text in wanted.items() if ">>>" not in text] == []
+
+
+def test_every_op_has_an_example():
+    """In src/rushlight/_examples, in the file named after the op's file in csrc/ops."""
+    spaces = {(op["namespace"], op["name"]) for op in _C._registry()}
+    names = {f"{space}.{name}" if space else name for space, name in spaces if name[0] != "_"}
+    assert names == set(EXAMPLES)
+
+
+def test_examples_stand_in_the_docstring():
+    assert ">>> F.relu(" in rushlight.nn.functional.relu_.__doc__

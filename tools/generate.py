@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from rushlight import _C
+from rushlight import _C, _examples
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, API = ROOT / "src" / "rushlight", ROOT / "docs" / "api"
@@ -248,6 +248,7 @@ def api_page(title: str, groups: Groups) -> str:
             continue
         lines += [f"## {name}", "", "```text", *[e["signature"] for e in entries], "```", ""]
         lines += [*dict.fromkeys(e["doc"] for e in entries if e["doc"]), ""]
+        lines += ["```pycon", _examples.of(name, entries[0]["namespace"]), "```", ""]
         forms = sorted({f for e in entries for f in e["forms"]})
         lines += [f"Forms: {', '.join(forms)}. Derivative: {FORMS[entries[0]['derivative']]}.", ""]
     return "\n".join(lines).rstrip() + "\n"

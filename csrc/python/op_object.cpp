@@ -267,7 +267,15 @@ PyObject* op_doc(PyObject* o, void*) {
   std::string text;
   for (const OpInfo* op : *as_op(o)->overloads) text += op->signature.text() + "\n";
   text += concat("\n", (*as_op(o)->overloads)[0]->doc, "\n");
-  return PyUnicode_FromString(text.c_str());
+  PyObject* examples = PyImport_ImportModule("rushlight._examples");
+  PyObject* example =
+      examples ? PyObject_CallMethod(examples, "of", "Os", as_op(o)->name, as_op(o)->module)
+               : nullptr;
+  Py_XDECREF(examples);
+  if (!example) return nullptr;
+  PyObject* doc = PyUnicode_FromFormat("%s\n%U\n", text.c_str(), example);
+  Py_DECREF(example);
+  return doc;
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   Py_INCREF(as_op(o)->name);
