@@ -22,6 +22,8 @@ MODULES = sorted(
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "design").glob("*.md"))
 EVERY_PAGE = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"]
+# What the examples of ops may use.
+NAMES = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
 
 
 def name_of(page):
@@ -34,14 +36,14 @@ def python_blocks(page):
 
 @pytest.mark.parametrize("name", ["rushlight", *MODULES])
 def test_docstring_examples(name):
-    found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    module = importlib.import_module(name)
+    found = doctest.testmod(module, optionflags=doctest.ELLIPSIS, extraglobs=NAMES)
     assert found.failed == 0
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_of_ops(name):
-    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
-    example = doctest.DocTestParser().get_doctest(EXAMPLES[name], names, name, None, None)
+    example = doctest.DocTestParser().get_doctest(EXAMPLES[name], dict(NAMES), name, None, None)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
 
 
