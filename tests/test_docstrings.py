@@ -90,3 +90,10 @@ def test_every_op_has_an_example():
 
 def test_examples_stand_in_the_docstring():
     assert ">>> F.relu(" in rushlight.nn.functional.relu_.__doc__
+
+
+def test_every_attribute_of_tensor_has_an_example():
+    names = [name for name in dir(rushlight.Tensor) if not name.startswith("_")]
+    texts = {name: getattr(rushlight.Tensor, name).__doc__ or "" for name in names}
+    assert ">>>" in rushlight.Tensor.__doc__
+    assert [name for name, text in texts.items() if ">>>" not in text] == []

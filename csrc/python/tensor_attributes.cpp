@@ -262,37 +262,166 @@ PyObject* get_dict(PyObject* o, void*) {
 }  // namespace
 
 PyGetSetDef tensor_getset[] = {
-    {"shape", get<shape>, nullptr, "The sizes of the dimensions.", nullptr},
-    {"dtype", get<dtype>, nullptr, "The type of the elements.", nullptr},
-    {"device", get<device>, nullptr, "Where the memory lies.", nullptr},
-    {"ndim", get<ndim>, nullptr, "The number of dimensions.", nullptr},
-    {"nbytes", get<bytes>, nullptr, "The bytes that the elements take.", nullptr},
-    {"itemsize", get<element_bytes>, nullptr, "The bytes of one element.", nullptr},
-    {"grad", get<get_grad>, set<set_grad>, "The gradient that backward() accumulated.", nullptr},
-    {"grad_dtype", get<get_grad_dtype>, set<set_grad_dtype>, "The dtype of .grad.", nullptr},
-    {"grad_fn", get<grad_fn>, nullptr, "The node that made this tensor, or None.", nullptr},
+    {"shape", get<shape>, nullptr,
+     "The sizes of the dimensions.\n\n"
+     ">>> torch.zeros(2, 3).shape, torch.tensor(5.0).shape\n"
+     "(torch.Size([2, 3]), torch.Size([]))",
+     nullptr},
+    {"dtype", get<dtype>, nullptr,
+     "The type of the elements.\n\n"
+     ">>> torch.tensor([1, 2]).dtype, torch.tensor([1.0]).dtype\n"
+     "(torch.int64, torch.float32)",
+     nullptr},
+    {"device", get<device>, nullptr,
+     "Where the memory lies.\n\n"
+     ">>> torch.ones(2).device\n"
+     "device(type='cpu')",
+     nullptr},
+    {"ndim", get<ndim>, nullptr,
+     "The number of dimensions.\n\n"
+     ">>> torch.zeros(4, 1, 2).ndim\n"
+     "3",
+     nullptr},
+    {"nbytes", get<bytes>, nullptr,
+     "The bytes that the elements take.\n\n"
+     ">>> torch.zeros(2, 3, dtype=torch.float64).nbytes\n"
+     "48",
+     nullptr},
+    {"itemsize", get<element_bytes>, nullptr,
+     "The bytes of one element.\n\n"
+     ">>> torch.zeros(2, 3, dtype=torch.float64).itemsize\n"
+     "8",
+     nullptr},
+    {"grad", get<get_grad>, set<set_grad>,
+     "The gradient that backward() accumulated.\n\n"
+     ">>> x = torch.tensor(3.0, requires_grad=True)\n"
+     ">>> (x * x).backward()\n"
+     ">>> x.grad\n"
+     "tensor(6.)\n"
+     ">>> x.grad = None  # the next backward() starts anew",
+     nullptr},
+    {"grad_dtype", get<get_grad_dtype>, set<set_grad_dtype>,
+     "The dtype of .grad.\n\n"
+     ">>> x = torch.zeros(2, dtype=torch.bfloat16, requires_grad=True)\n"
+     ">>> x.grad_dtype = torch.float32\n"
+     ">>> x.sum().backward()\n"
+     ">>> x.grad\n"
+     "tensor([1., 1.])",
+     nullptr},
+    {"grad_fn", get<grad_fn>, nullptr,
+     "The node that made this tensor, or None.\n\n"
+     ">>> x = torch.ones(2, requires_grad=True)\n"
+     ">>> x.grad_fn, x.exp().grad_fn.name()\n"
+     "(None, 'ExpBackward0')",
+     nullptr},
     {"requires_grad", get<get_requires_grad>, set<set_requires_grad_value>,
-     "Whether operations on it are recorded.", nullptr},
-    {"is_leaf", get<is_leaf>, nullptr, "Whether no recorded operation made it.", nullptr},
-    {"output_nr", get<output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
-    {"retains_grad", get<retains_grad>, nullptr, "Whether a non-leaf keeps its .grad.", nullptr},
-    {"data", get<get_data>, set<set_data>, "The same memory, unseen by autograd.", nullptr},
+     "Whether operations on it are recorded.\n\n"
+     ">>> w = torch.ones(2)\n"
+     ">>> w.requires_grad = True\n"
+     ">>> (w * 2).requires_grad, w.detach().requires_grad\n"
+     "(True, False)",
+     nullptr},
+    {"is_leaf", get<is_leaf>, nullptr,
+     "Whether no recorded operation made it.\n\n"
+     ">>> w = torch.ones(2, requires_grad=True)\n"
+     ">>> w.is_leaf, (w * 2).is_leaf\n"
+     "(True, False)",
+     nullptr},
+    {"output_nr", get<output_nr>, nullptr,
+     "Which output of grad_fn it is.\n\n"
+     ">>> first, second = torch.ones(2, requires_grad=True).unbind()\n"
+     ">>> first.output_nr, second.output_nr\n"
+     "(0, 1)",
+     nullptr},
+    {"retains_grad", get<retains_grad>, nullptr,
+     "Whether a non-leaf keeps its .grad.\n\n"
+     ">>> y = torch.ones(2, requires_grad=True) * 2\n"
+     ">>> y.retain_grad()\n"
+     ">>> y.retains_grad\n"
+     "True",
+     nullptr},
+    {"data", get<get_data>, set<set_data>,
+     "The same memory, unseen by autograd.\n\n"
+     ">>> w = torch.ones(2, requires_grad=True)\n"
+     ">>> w.data[0] = 5.0  # not recorded\n"
+     ">>> w\n"
+     "tensor([5., 1.], requires_grad=True)",
+     nullptr},
     {"_base", get<base>, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"_version", get<version>, set<set_version>, "How often it was written in place.", nullptr},
-    {"T", get_computed<transposed>, nullptr, "The dimensions reversed.", attribute("T")},
-    {"mT", get_computed<matrix_transposed>, nullptr, "The last two dimensions swapped.",
+    {"T", get_computed<transposed>, nullptr,
+     "The dimensions reversed.\n\n"
+     ">>> torch.tensor([[1, 2, 3], [4, 5, 6]]).T\n"
+     "tensor([[1, 4],\n"
+     "        [2, 5],\n"
+     "        [3, 6]])",
+     attribute("T")},
+    {"mT", get_computed<matrix_transposed>, nullptr,
+     "The last two dimensions swapped.\n\n"
+     ">>> torch.zeros(5, 2, 3).mT.shape\n"
+     "torch.Size([5, 3, 2])",
      attribute("mT")},
-    {"H", get_computed<adjoint>, nullptr, "The conjugate transpose of a matrix.", attribute("H")},
-    {"mH", get_computed<matrix_adjoint>, nullptr, "The conjugate transpose of each matrix.",
+    {"H", get_computed<adjoint>, nullptr,
+     "The conjugate transpose of a matrix.\n\n"
+     ">>> torch.tensor([[1 + 1j, 2j]]).H\n"
+     "tensor([[1.-1.j],\n"
+     "        [0.-2.j]])",
+     attribute("H")},
+    {"mH", get_computed<matrix_adjoint>, nullptr,
+     "The conjugate transpose of each matrix.\n\n"
+     ">>> torch.tensor([[[1 + 1j, 2j]]]).mH\n"
+     "tensor([[[1.-1.j],\n"
+     "         [0.-2.j]]])",
      attribute("mH")},
-    {"real", get<real_part>, set<set_part<ops::real>>, "The real part, a view.", nullptr},
-    {"imag", get<imaginary_part>, set<set_part<ops::imag>>, "The imaginary part, a view.", nullptr},
-    {"is_cuda", get<no>, nullptr, "Whether it lies on a GPU.", nullptr},
-    {"is_cpu", get<is_cpu>, nullptr, "Whether it lies in main memory.", nullptr},
-    {"is_meta", get<no>, nullptr, "Always False.", nullptr},
-    {"is_sparse", get<no>, nullptr, "Always False: tensors are dense.", nullptr},
-    {"is_quantized", get<no>, nullptr, "Always False.", nullptr},
-    {"is_nested", get<no>, nullptr, "Always False.", nullptr},
+    {"real", get<real_part>, set<set_part<ops::real>>,
+     "The real part, a view.\n\n"
+     ">>> z = torch.tensor([1 + 2j, 3 - 1j])\n"
+     ">>> z.real\n"
+     "tensor([1., 3.])\n"
+     ">>> z.real = 0\n"
+     ">>> z\n"
+     "tensor([0.+2.j, 0.-1.j])",
+     nullptr},
+    {"imag", get<imaginary_part>, set<set_part<ops::imag>>,
+     "The imaginary part, a view.\n\n"
+     ">>> z = torch.tensor([1 + 2j, 3 - 1j])\n"
+     ">>> z.imag\n"
+     "tensor([ 2., -1.])\n"
+     ">>> z.imag.zero_()\n"
+     "tensor([0., 0.])\n"
+     ">>> z\n"
+     "tensor([1.+0.j, 3.+0.j])",
+     nullptr},
+    {"is_cuda", get<no>, nullptr,
+     "Whether it lies on a GPU.\n\n"
+     ">>> torch.ones(2).is_cuda\n"
+     "False",
+     nullptr},
+    {"is_cpu", get<is_cpu>, nullptr,
+     "Whether it lies in main memory.\n\n"
+     ">>> torch.ones(2).is_cpu\n"
+     "True",
+     nullptr},
+    {"is_meta", get<no>, nullptr,
+     "Always False.\n\n"
+     ">>> torch.ones(2).is_meta\n"
+     "False",
+     nullptr},
+    {"is_sparse", get<no>, nullptr,
+     "Always False: tensors are dense.\n\n"
+     ">>> torch.eye(2).is_sparse\n"
+     "False",
+     nullptr},
+    {"is_quantized", get<no>, nullptr,
+     "Always False.\n\n"
+     ">>> torch.ones(2, dtype=torch.int8).is_quantized\n"
+     "False",
+     nullptr},
+    {"is_nested", get<no>, nullptr,
+     "Always False.\n\n"
+     ">>> torch.ones(2, 2).is_nested\n"
+     "False",
+     nullptr},
     {"_hooks_dict", get<hooks_dict>, nullptr, nullptr, nullptr},
     {"_backward_hooks", get<existing_hooks>, nullptr, "The tensor hooks, or None.", nullptr},
     {"_post_accumulate_dict", get<post_accumulate_dict>, nullptr, nullptr, nullptr},

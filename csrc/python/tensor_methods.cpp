@@ -343,39 +343,138 @@ PyObject* as_subclass(PyObject* o, PyObject* type) {
 #define RL_KEYWORDS(f) \
   reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)), METH_VARARGS | METH_KEYWORDS
 PyMethodDef tensor_methods[] = {
-    {"item", item, METH_NOARGS, "The one element as a Python number."},
-    {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
-    {"size", RL_KEYWORDS(size), "size(dim=None): the shape, or one of its entries."},
-    {"stride", RL_KEYWORDS(stride), "stride(dim=None): the steps in memory per dimension."},
-    {"dim", dim, METH_NOARGS, "The number of dimensions."},
-    {"ndimension", dim, METH_NOARGS, "The number of dimensions."},
-    {"numel", numel, METH_NOARGS, "The number of elements."},
-    {"nelement", numel, METH_NOARGS, "The number of elements."},
-    {"storage_offset", storage_offset, METH_NOARGS, "Where the first element lies in the storage."},
-    {"element_size", element_size, METH_NOARGS, "Bytes per element."},
-    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
-    {"is_contiguous", RL_KEYWORDS(is_contiguous_method), "Whether it is row-major without gaps."},
+    {"item", item, METH_NOARGS,
+     "The one element as a Python number.\n\n"
+     ">>> torch.tensor([[2.5]]).item()\n"
+     "2.5"},
+    {"tolist", tolist, METH_NOARGS,
+     "The elements as nested lists.\n\n"
+     ">>> torch.tensor([[1, 2], [3, 4]]).tolist()\n"
+     "[[1, 2], [3, 4]]\n"
+     ">>> torch.tensor(0.5).tolist()\n"
+     "0.5"},
+    {"size", RL_KEYWORDS(size),
+     "size(dim=None): the shape, or one of its entries.\n\n"
+     ">>> x = torch.zeros(2, 3)\n"
+     ">>> x.size(), x.size(-1)\n"
+     "(torch.Size([2, 3]), 3)"},
+    {"stride", RL_KEYWORDS(stride),
+     "stride(dim=None): the steps in memory per dimension.\n\n"
+     ">>> x = torch.zeros(2, 3)\n"
+     ">>> x.stride(), x.t().stride(), x.stride(0)\n"
+     "((3, 1), (1, 3), 3)"},
+    {"dim", dim, METH_NOARGS,
+     "The number of dimensions.\n\n"
+     ">>> torch.zeros(2, 3).dim(), torch.tensor(1.0).dim()\n"
+     "(2, 0)"},
+    {"ndimension", dim, METH_NOARGS,
+     "The number of dimensions.\n\n"
+     ">>> torch.zeros(2, 3).ndimension()\n"
+     "2"},
+    {"numel", numel, METH_NOARGS,
+     "The number of elements.\n\n"
+     ">>> torch.zeros(2, 3).numel()\n"
+     "6"},
+    {"nelement", numel, METH_NOARGS,
+     "The number of elements.\n\n"
+     ">>> torch.zeros(4, 0).nelement()\n"
+     "0"},
+    {"storage_offset", storage_offset, METH_NOARGS,
+     "Where the first element lies in the storage.\n\n"
+     ">>> torch.arange(10)[4:].storage_offset()\n"
+     "4"},
+    {"element_size", element_size, METH_NOARGS,
+     "Bytes per element.\n\n"
+     ">>> torch.ones(3).element_size(), torch.ones(3, dtype=torch.bool).element_size()\n"
+     "(4, 1)"},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "The address of the first element.\n\n"
+     ">>> x = torch.zeros(4)  # of 4 bytes each\n"
+     ">>> x[1:].data_ptr() - x.data_ptr()\n"
+     "4"},
+    {"is_contiguous", RL_KEYWORDS(is_contiguous_method),
+     "Whether it is row-major without gaps.\n\n"
+     ">>> x = torch.zeros(2, 3)\n"
+     ">>> x.is_contiguous(), x.t().is_contiguous()\n"
+     "(True, False)"},
     {"_is_view", is_view_method, METH_NOARGS, "Whether it is a view that autograd knows of."},
-    {"is_inference", is_inference_method, METH_NOARGS, "Whether inference_mode made it."},
-    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether its dtype is real floating."},
-    {"is_complex", is_complex_method, METH_NOARGS, "Whether its dtype is complex."},
-    {"is_signed", is_signed, METH_NOARGS, "Whether its dtype holds negative numbers."},
-    {"get_device", get_device, METH_NOARGS, "-1: the CPU."},
+    {"is_inference", is_inference_method, METH_NOARGS,
+     "Whether inference_mode made it.\n\n"
+     ">>> with torch.inference_mode():\n"
+     "...     x = torch.ones(2)\n"
+     ">>> x.is_inference()\n"
+     "True"},
+    {"is_floating_point", is_floating_point, METH_NOARGS,
+     "Whether its dtype is real floating.\n\n"
+     ">>> torch.tensor([1.0]).is_floating_point(), torch.tensor([1]).is_floating_point()\n"
+     "(True, False)"},
+    {"is_complex", is_complex_method, METH_NOARGS,
+     "Whether its dtype is complex.\n\n"
+     ">>> torch.tensor([1j]).is_complex(), torch.tensor([1.0]).is_complex()\n"
+     "(True, False)"},
+    {"is_signed", is_signed, METH_NOARGS,
+     "Whether its dtype holds negative numbers.\n\n"
+     ">>> torch.tensor([1]).is_signed(), torch.tensor([1], dtype=torch.uint8).is_signed()\n"
+     "(True, False)"},
+    {"get_device", get_device, METH_NOARGS,
+     "-1: the CPU.\n\n"
+     ">>> torch.ones(2).get_device()\n"
+     "-1"},
     {"_is_same_storage", is_same_storage, METH_O, nullptr},
     {"_storage_bytes", storage_bytes, METH_NOARGS, nullptr},
-    {"requires_grad_", RL_KEYWORDS(requires_grad_method), "Sets requires_grad, in place."},
-    {"detach", detach, METH_NOARGS, "The same memory outside the graph."},
-    {"detach_", detach_, METH_NOARGS, "Leaves the graph, in place."},
+    {"requires_grad_", RL_KEYWORDS(requires_grad_method),
+     "Sets requires_grad, in place.\n\n"
+     ">>> w = torch.zeros(2).requires_grad_()\n"
+     ">>> w\n"
+     "tensor([0., 0.], requires_grad=True)\n"
+     ">>> w.requires_grad_(False)\n"
+     "tensor([0., 0.])"},
+    {"detach", detach, METH_NOARGS,
+     "The same memory outside the graph.\n\n"
+     ">>> w = torch.ones(2, requires_grad=True)\n"
+     ">>> v = w.detach()\n"
+     ">>> v[0] = 4.0  # the memory is that of w\n"
+     ">>> v, w\n"
+     "(tensor([4., 1.]), tensor([4., 1.], requires_grad=True))"},
+    {"detach_", detach_, METH_NOARGS,
+     "Leaves the graph, in place.\n\n"
+     ">>> y = torch.ones(2, requires_grad=True) * 3\n"
+     ">>> y.detach_().requires_grad\n"
+     "False"},
     {"backward", RL_KEYWORDS(tensor_backward),
      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): computes the "
-     "gradients of the leaves and adds them to their .grad."},
-    {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad although this is not a leaf."},
+     "gradients of the leaves and adds them to their .grad.\n\n"
+     ">>> x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
+     ">>> (x**2).sum().backward()\n"
+     ">>> x.grad\n"
+     "tensor([2., 4.])\n"
+     ">>> (x**2).backward(torch.tensor([1.0, 0.0]))  # adds to .grad\n"
+     ">>> x.grad\n"
+     "tensor([4., 4.])"},
+    {"retain_grad", retain_grad, METH_NOARGS,
+     "Keeps .grad although this is not a leaf.\n\n"
+     ">>> x = torch.tensor(2.0, requires_grad=True)\n"
+     ">>> y = x * x\n"
+     ">>> y.retain_grad()\n"
+     ">>> (3 * y).backward()\n"
+     ">>> y.grad\n"
+     "tensor(3.)"},
     {"_become", become, METH_O, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"_set_storage", set_storage, METH_VARARGS, nullptr},
-    {"resize_", resize_, METH_VARARGS, "Changes the shape, growing the storage as needed."},
+    {"resize_", resize_, METH_VARARGS,
+     "Changes the shape, growing the storage as needed.\n\n"
+     ">>> torch.arange(6).resize_(2, 2)\n"
+     "tensor([[0, 1],\n"
+     "        [2, 3]])"},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
-    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+    {"as_subclass", as_subclass, METH_O,
+     "The same tensor as an object of a subclass.\n\n"
+     ">>> class Meters(torch.Tensor):\n"
+     "...     pass\n"
+     ">>> length = torch.tensor([1.0, 2.0]).as_subclass(Meters)\n"
+     ">>> type(length * 2).__name__\n"
+     "'Meters'"},
     {},
 };
 

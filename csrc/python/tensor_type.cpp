@@ -154,7 +154,13 @@ int add_tensor_type(PyObject* module) {
   T.tp_name = "rushlight.Tensor";
   T.tp_basicsize = sizeof(Tensor);
   T.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-  T.tp_doc = "A multi-dimensional array that can record the operations done to it.";
+  T.tp_doc =
+      "A multi-dimensional array that can record the operations done to it.\n\n"
+      ">>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)\n"
+      ">>> (x[0] * x[1]).sum().backward()\n"
+      ">>> x.grad\n"
+      "tensor([[3., 4.],\n"
+      "        [1., 2.]])";
   T.tp_new = tensor_new;
   T.tp_dealloc = tensor_dealloc;
   T.tp_traverse = tensor_traverse;

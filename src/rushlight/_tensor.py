@@ -34,7 +34,16 @@ def _convert(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """``to(dtype)``, ``to(device)`` or ``to(other)``: the tensor converted, or itself."""
+    """``to(dtype)``, ``to(device)`` or ``to(other)``: the tensor converted, or itself.
+
+    >>> x = torch.tensor([1.7, -0.2])
+    >>> x.to(torch.int64)
+    tensor([1, 0])
+    >>> x.to(torch.tensor([1.0], dtype=torch.float64)).dtype
+    torch.float64
+    >>> x.to("cpu") is x, x.to(x.dtype, copy=True) is x
+    (True, False)
+    """
     dtype = kwargs.pop("dtype", None)
     device = kwargs.pop("device", None)
     other = kwargs.pop("other", None)
@@ -71,12 +80,12 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return _convert(self, dtype, copy)
 
 
-def _caster(dtype: Any, name: str) -> Callable[..., Tensor]:
+def _caster(dtype: Any, name: str, data: str, result: str) -> Callable[..., Tensor]:
     def cast(self: Tensor, memory_format: Any = None) -> Tensor:
         return _convert(self, dtype)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"The tensor as {dtype}."
+    cast.__doc__ = f"The tensor as {dtype}.\n\n>>> torch.tensor({data}).{name}()\n{result}"
     return cast
 
 
@@ -89,7 +98,14 @@ _NAMES = {dtype: name for name, dtype in _LEGACY.items()}
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """``type()``: the legacy class name. ``type(dtype)``: the tensor converted."""
+    """``type()``: the legacy class name. ``type(dtype)``: the tensor converted.
+
+    >>> x = torch.tensor([1, 2])
+    >>> x.type()
+    'torch.LongTensor'
+    >>> x.type(torch.float32)
+    tensor([1., 2.])
+    """
     if dtype is None:
         return f"torch.{_NAMES[self.dtype]}Tensor"
     if not isinstance(dtype, _C.dtype):
@@ -100,7 +116,13 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """A NumPy array on the same memory."""
+    """A NumPy array on the same memory.
+
+    >>> x = torch.zeros(3)
+    >>> x.numpy()[1] = 5.0
+    >>> x
+    tensor([0., 5., 0.])
+    """
     import numpy
 
     if self.requires_grad:
@@ -140,7 +162,15 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Calls ``hook(grad)`` when the gradient of this tensor is ready; it may return another."""
+    """Calls ``hook(grad)`` when the gradient of this tensor is ready; it may return another.
+
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([10., 10.])
+    >>> handle.remove()
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     return add_hook(self._hooks_dict, hook)
@@ -149,7 +179,18 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
 def register_post_accumulate_grad_hook(
     self: Tensor, hook: Callable[[Tensor], None]
 ) -> RemovableHandle:
-    """Calls ``hook(tensor)`` after ``.grad`` of this leaf was written."""
+    """Calls ``hook(tensor)`` after ``.grad`` of this leaf was written.
+
+    >>> w = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> def step(w):
+    ...     with torch.no_grad():
+    ...         w -= 0.5 * w.grad
+    ...     w.grad = None
+    >>> handle = w.register_post_accumulate_grad_hook(step)
+    >>> (w * w).sum().backward()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
@@ -158,7 +199,14 @@ def register_post_accumulate_grad_hook(
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory behind the tensor; views of one tensor have equal storages."""
+    """The memory behind the tensor; views of one tensor have equal storages.
+
+    >>> x = torch.zeros(4)
+    >>> x.untyped_storage().nbytes()
+    16
+    >>> x[2:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    True
+    """
     return UntypedStorage(self)
 
 
@@ -294,13 +342,23 @@ def __dir__(self: Tensor) -> list[str]:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether other processes can see the tensor's memory, after ``share_memory_``."""
+    """Whether other processes can see the tensor's memory, after ``share_memory_``.
+
+    >>> x = torch.ones(2)
+    >>> x.is_shared(), x.share_memory_().is_shared()
+    (False, True)
+    """
     sharing = sys.modules.get("rushlight.multiprocessing._sharing")
     return sharing is not None and sharing.is_shared(self)
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Moves the tensor, with all views of it, to memory that other processes see too."""
+    """Moves the tensor, with all views of it, to memory that other processes see too.
+
+    >>> x = torch.arange(3).share_memory_()
+    >>> x, x.is_shared()
+    (tensor([0, 1, 2]), True)
+    """
     from rushlight.multiprocessing._sharing import share
 
     return share(self)
@@ -309,12 +367,23 @@ def share_memory_(self: Tensor) -> Tensor:
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A new tensor of ``data`` with this tensor's dtype."""
+    """A new tensor of ``data`` with this tensor's dtype.
+
+    >>> torch.ones(2, dtype=torch.float64).new_tensor([1, 2])
+    tensor([1., 2.], dtype=torch.float64)
+    """
     return _C._tensor(data, self.dtype if dtype is None else dtype, device, requires_grad)
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """The older form of ``new_empty`` and ``new_tensor``: sizes or data, with this dtype."""
+    """The older form of ``new_empty`` and ``new_tensor``: sizes or data, with this dtype.
+
+    >>> x = torch.ones(2, dtype=torch.int32)
+    >>> x.new([3, 4])
+    tensor([3, 4], dtype=torch.int32)
+    >>> x.new(2, 5).shape
+    torch.Size([2, 5])
+    """
     from rushlight._legacy import build
 
     if device is not None:
@@ -323,12 +392,21 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    >>> torch.zeros(2, 3).is_same_size(torch.ones(2, 3))
+    True
+    """
     return self.shape == other.shape
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both see the same memory with the same shape and strides."""
+    """Whether both see the same memory with the same shape and strides.
+
+    >>> x = torch.zeros(4)
+    >>> x.is_set_to(x.view(4)), x.is_set_to(x[1:]), x.is_set_to(x.clone())
+    (True, False, False)
+    """
     return (
         self._is_same_storage(tensor)
         and self.storage_offset() == tensor.storage_offset()
@@ -338,7 +416,11 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replaces each element by ``callable(element)``; slow, and outside any graph."""
+    """Replaces each element by ``callable(element)``; slow, and outside any graph.
+
+    >>> torch.tensor([1.0, 4.0, 9.0]).apply_(math.sqrt)
+    tensor([1., 2., 3.])
+    """
     if self.requires_grad:
         raise TypeError("can't call apply_() on Variable that requires grad. Use tensor.apply_()")
     values = [callable(x) for x in self.flatten().tolist()]
@@ -346,7 +428,11 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replaces each element by ``callable(element, other)``; slow, and outside any graph."""
+    """Replaces each element by ``callable(element, other)``; slow, and outside any graph.
+
+    >>> torch.tensor([12, 18]).map_(torch.tensor([8, 27]), math.gcd)
+    tensor([4, 9])
+    """
     if self.requires_grad or tensor.requires_grad:
         raise TypeError("can't call map_() on Variable that requires grad")
     other = tensor.expand(self.shape).flatten().tolist()
@@ -356,14 +442,27 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
 
 def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Gives this tensor the shape of another; new elements are uninitialised."""
+    """Gives this tensor the shape of another; new elements are uninitialised.
+
+    >>> torch.arange(6).resize_as_(torch.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return self.resize_(tensor.shape)
 
 
 def set_(
     self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
-    """Points this tensor at the memory of ``source``."""
+    """Points this tensor at the memory of ``source``.
+
+    >>> x, y = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(1)
+    >>> y.set_(x)
+    tensor([1., 2., 3.])
+    >>> y[0] = 7.0
+    >>> x
+    tensor([7., 2., 3.])
+    """
     size = source.shape if size is None else size
     stride = source.stride() if stride is None else stride
     return self._set_storage(
@@ -376,16 +475,25 @@ def __complex__(self: Tensor) -> complex:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor with the dtype of ``other``."""
+    """The tensor with the dtype of ``other``.
+
+    >>> torch.tensor([1, 2]).type_as(torch.zeros(1))
+    tensor([1., 2.])
+    """
     return _convert(self, other.dtype)
 
 
-def _in_place_view(name: str) -> Callable[..., Tensor]:
+def _in_place_view(name: str, sizes: str, args: str, result: str) -> Callable[..., Tensor]:
     def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return self._become(getattr(self, name)(*args, **kwargs))
 
     change.__name__ = change.__qualname__ = name + "_"
-    change.__doc__ = f"``{name}`` in place: changes the shape of this very tensor."
+    change.__doc__ = (
+        f"``{name}`` in place: changes the shape of this very tensor.\n\n"
+        f">>> x = torch.zeros({sizes})\n"
+        f">>> x.{name}_({args}) is x, x.shape\n"
+        f"(True, torch.Size([{result}]))"
+    )
     return change
 
 
@@ -413,7 +521,11 @@ def _torch_function(
 
 
 def _grad_status(self: Tensor) -> str:
-    """Why ``.grad`` is what it is, in one sentence."""
+    """Why ``.grad`` is what it is, in one sentence.
+
+    >>> torch.ones(2).grad_status
+    'it does not require grad: requires_grad_() makes it a leaf that takes gradients'
+    """
     from rushlight.autograd._explain import grad_status
 
     return grad_status(self)
@@ -432,19 +544,35 @@ _methods: dict[str, Any] = {
         resize_as_, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
-for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapdims", "swapaxes"):
-    _methods[_name + "_"] = _in_place_view(_name)
+for _name, *_example in (
+    ("unsqueeze", "2, 3", "-1", "2, 3, 1"), ("squeeze", "1, 3, 1", "0", "3, 1"),
+    ("t", "2, 3", "", "3, 2"), ("transpose", "2, 3, 5", "0, 2", "5, 3, 2"),
+    ("swapdims", "2, 3, 5", "0, 1", "3, 2, 5"), ("swapaxes", "2, 3, 5", "1, -1", "2, 5, 3"),
+):  # fmt: skip
+    _methods[_name + "_"] = _in_place_view(_name, *_example)
 _methods["type"] = type_
 _methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
-_methods["layout"] = property(lambda self: strided, doc="How elements lie in memory: strided.")
+_methods["layout"] = property(
+    lambda self: strided,
+    doc="How elements lie in memory: strided.\n\n>>> torch.ones(2).layout\ntorch.strided",
+)
 _methods["__array_priority__"] = 1000
-for _name, _dtype in (
-    ("float", _C.float32), ("double", _C.float64), ("half", _C.float16), ("bfloat16", _C.bfloat16),
-    ("long", _C.int64), ("int", _C.int32), ("short", _C.int16), ("char", _C.int8),
-    ("byte", _C.uint8), ("bool", _C.bool), ("cfloat", _C.complex64), ("cdouble", _C.complex128),
-):  # fmt: skip
-    _methods[_name] = _caster(_dtype, _name)
+for _name, _dtype, _data, _result in (
+    ("float", _C.float32, "[1, 2]", "tensor([1., 2.])"),
+    ("double", _C.float64, "[0.5]", "tensor([0.5000], dtype=torch.float64)"),
+    ("half", _C.float16, "[0.25, 70000.0]", "tensor([0.2500,    inf], dtype=torch.float16)"),
+    ("bfloat16", _C.bfloat16, "[1.0, 257.0]", "tensor([  1., 256.], dtype=torch.bfloat16)"),
+    ("long", _C.int64, "[1.9, -1.9]", "tensor([ 1, -1])"),
+    ("int", _C.int32, "[2.5, -7.0]", "tensor([ 2, -7], dtype=torch.int32)"),
+    ("short", _C.int16, "[3, 40000]", "tensor([     3, -25536], dtype=torch.int16)"),
+    ("char", _C.int8, "[100, 200]", "tensor([100, -56], dtype=torch.int8)"),
+    ("byte", _C.uint8, "[1, 255, 256]", "tensor([  1, 255,   0], dtype=torch.uint8)"),
+    ("bool", _C.bool, "[0.0, -0.5, 3.0]", "tensor([False,  True,  True])"),
+    ("cfloat", _C.complex64, "[1.0, -2.0]", "tensor([ 1.+0.j, -2.+0.j])"),
+    ("cdouble", _C.complex128, "[1.0]", "tensor([1.+0.j], dtype=torch.complex128)"),
+):
+    _methods[_name] = _caster(_dtype, _name, _data, _result)
 _C._add_tensor_methods(_methods)
 _C._set_tensor_repr(_repr)

@@ -11,14 +11,24 @@ if TYPE_CHECKING:
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself: it lies in main memory."""
+    """The tensor itself: it lies in main memory.
+
+    >>> x = torch.ones(2)
+    >>> x.cpu() is x
+    True
+    """
     return self
 
 
 def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """Raises: there is no CUDA device."""
+    """Raises: there is no CUDA device.
+
+    >>> torch.ones(2).cuda()
+    Traceback (most recent call last):
+    AssertionError: Tensor.cuda(): Torch not compiled with CUDA enabled...
+    """
     _C._check_device("Tensor.cuda", "cuda")
     return self
 
@@ -26,13 +36,23 @@ def cuda(
 def xpu(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """Raises: there is no XPU device."""
+    """Raises: there is no XPU device.
+
+    >>> torch.ones(2).xpu()
+    Traceback (most recent call last):
+    AssertionError: Tensor.xpu(): Torch not compiled with XPU enabled...
+    """
     _C._check_device("Tensor.xpu", "xpu")
     return self
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Raises: pinned memory serves an accelerator, and there is none."""
+    """Raises: pinned memory serves an accelerator, and there is none.
+
+    >>> torch.ones(2).pin_memory()
+    Traceback (most recent call last):
+    RuntimeError: Tensor.pin_memory(): Cannot access accelerator device when none is available...
+    """
     raise RuntimeError(
         "Tensor.pin_memory(): Cannot access accelerator device when none is available: leave "
         "pinning out on a machine without one"
@@ -40,12 +60,21 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: memory is pinned for accelerators."""
+    """False: memory is pinned for accelerators.
+
+    >>> torch.ones(2).is_pinned()
+    False
+    """
     return False
 
 
 def record_stream(self: Tensor, s: Any) -> None:
-    """Raises: streams belong to accelerators."""
+    """Raises: streams belong to accelerators.
+
+    >>> torch.ones(2).record_stream(None)
+    Traceback (most recent call last):
+    NotImplementedError: Tensor.record_stream(): the CPU has no streams
+    """
     raise NotImplementedError("Tensor.record_stream(): the CPU has no streams")
 
 
@@ -54,6 +83,7 @@ _methods: dict[str, Any] = {
 }
 for _kind in ("ipu", "maia", "mps", "mtia", "vulkan", "xla", "xpu", "mkldnn", "sparse_csr"):
     _methods[f"is_{_kind}"] = property(
-        lambda self: False, doc="False: tensors are dense, on the CPU."
+        lambda self: False,
+        doc=f"False: tensors are dense, on the CPU.\n\n>>> torch.ones(2).is_{_kind}\nFalse",
     )
 _C._add_tensor_methods(_methods)
