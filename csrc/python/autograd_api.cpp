@@ -413,15 +413,28 @@ PyMethodDef autograd_functions[] = {
     {"_leads_beyond", leads_beyond, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge_api, METH_O, nullptr},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
-    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded."},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
+     "Whether operations are recorded.\n\n"
+     ">>> with torch.no_grad():\n"
+     "...     torch.is_grad_enabled()\n"
+     "False"},
     {"_grad_flag", grad_flag, METH_NOARGS, nullptr},
     {"_set_inference", set_inference, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference_enabled, METH_NOARGS,
-     "Whether inference_mode is on."},
+     "Whether inference_mode is on.\n\n"
+     ">>> with torch.inference_mode():\n"
+     "...     torch.is_inference_mode_enabled()\n"
+     "True"},
     {"_set_anomaly", set_anomaly, METH_VARARGS, nullptr},
-    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS,
+     "Whether anomaly mode is on.\n\n"
+     ">>> torch.is_anomaly_enabled()\n"
+     "False"},
     {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS,
-     "Whether anomaly mode looks for NaN."},
+     "Whether anomaly mode looks for NaN.\n\n"
+     ">>> with torch.autograd.set_detect_anomaly(True, check_nan=False):\n"
+     "...     torch.is_anomaly_check_nan_enabled()\n"
+     "False"},
     {"_set_saved_hooks", set_saved_hooks, METH_O, nullptr},
     {"_set_copy_on_write", set_copy_on_write, METH_O, nullptr},
     {"_set_strict", set_strict, METH_O, nullptr},

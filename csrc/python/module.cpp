@@ -137,16 +137,49 @@ PyObject* set_tensor_repr(PyObject*, PyObject* function) {
 }
 
 PyMethodDef functions[] = {
-    {"memory_stats", get_memory_stats, METH_NOARGS, "The allocator's figures."},
-    {"reset_peak_memory_stats", reset_peak, METH_NOARGS, "Starts the peak anew."},
-    {"empty_cache", empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
-    {"get_num_threads", get_num_threads, METH_NOARGS, "Threads used by kernels."},
-    {"set_num_threads", set_num_threads, METH_O, "Sets the threads used by kernels."},
+    {"memory_stats", get_memory_stats, METH_NOARGS,
+     "The allocator's figures.\n\n"
+     ">>> kept = torch.ones(1024)\n"
+     ">>> torch.memory_stats()[\"allocated_bytes\"] >= 4096\n"
+     "True"},
+    {"reset_peak_memory_stats", reset_peak, METH_NOARGS,
+     "Starts the peak anew.\n\n"
+     ">>> torch.reset_peak_memory_stats()\n"
+     ">>> stats = torch.memory_stats()\n"
+     ">>> stats[\"peak_allocated_bytes\"] == stats[\"allocated_bytes\"]\n"
+     "True"},
+    {"empty_cache", empty_cache, METH_NOARGS,
+     "Gives cached memory back to the system.\n\n"
+     ">>> torch.empty_cache()\n"
+     ">>> torch.memory_stats()[\"cached_bytes\"]\n"
+     "0"},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "Threads used by kernels.\n\n"
+     ">>> torch.get_num_threads() >= 1\n"
+     "True"},
+    {"set_num_threads", set_num_threads, METH_O,
+     "Sets the threads used by kernels.\n\n"
+     ">>> before = torch.get_num_threads()\n"
+     ">>> torch.set_num_threads(1)\n"
+     ">>> torch.get_num_threads()\n"
+     "1\n"
+     ">>> torch.set_num_threads(before)"},
     {"_set_blas_path", set_blas, METH_O, nullptr},
     {"_set_package_folder", set_package_folder, METH_O, nullptr},
-    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new float tensors."},
-    {"set_default_dtype", set_default, METH_O, "Sets the dtype of new float tensors."},
-    {"promote_types", promote_types, METH_VARARGS, "The dtype both convert to."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "The dtype of new float tensors.\n\n"
+     ">>> torch.get_default_dtype()\n"
+     "torch.float32"},
+    {"set_default_dtype", set_default, METH_O,
+     "Sets the dtype of new float tensors.\n\n"
+     ">>> torch.set_default_dtype(torch.float64)\n"
+     ">>> torch.tensor([0.5]).dtype\n"
+     "torch.float64\n"
+     ">>> torch.set_default_dtype(torch.float32)"},
+    {"promote_types", promote_types, METH_VARARGS,
+     "The dtype both convert to.\n\n"
+     ">>> torch.promote_types(torch.int64, torch.float16)\n"
+     "torch.float16"},
     {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
     {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},

@@ -305,7 +305,12 @@ PyTypeObject* node_type(const NodeClass& cls) {
 int add_node_type(PyObject* module) {
   fill_type(NodeType, "rushlight.autograd.graph.Node");
   NodeType.tp_flags |= Py_TPFLAGS_BASETYPE;
-  NodeType.tp_doc = "A step of the recorded graph.";
+  NodeType.tp_doc =
+      "A step of the recorded graph.\n\n"
+      ">>> x = torch.ones(2, requires_grad=True)\n"
+      ">>> node = (2 * x).exp().grad_fn\n"
+      ">>> node.name(), node.next_functions[0][0].name()\n"
+      "('ExpBackward0', 'MulBackward0')";
   NodeType.tp_methods = node_methods;
   NodeType.tp_getset = node_getset;
   if (PyType_Ready(&NodeType) < 0) return -1;

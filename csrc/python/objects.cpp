@@ -307,7 +307,12 @@ int add_object_types(PyObject* module) {
   DTypeType.tp_name = "rushlight.dtype";
   DTypeType.tp_basicsize = sizeof(DTypeObject);
   DTypeType.tp_flags = Py_TPFLAGS_DEFAULT;
-  DTypeType.tp_doc = "The type of a tensor's elements.";
+  DTypeType.tp_doc =
+      "The type of a tensor's elements.\n\n"
+      ">>> torch.ones(2).dtype\n"
+      "torch.float32\n"
+      ">>> torch.int16.itemsize, torch.int16.is_floating_point\n"
+      "(2, False)";
   DTypeType.tp_repr = dtype_repr;
   DTypeType.tp_methods = dtype_methods;
   DTypeType.tp_getset = dtype_getset;
@@ -324,7 +329,12 @@ int add_object_types(PyObject* module) {
   DeviceType.tp_name = "rushlight.device";
   DeviceType.tp_basicsize = sizeof(DeviceObject);
   DeviceType.tp_flags = Py_TPFLAGS_DEFAULT;
-  DeviceType.tp_doc = "device(type, index=None): where a tensor's memory lies.";
+  DeviceType.tp_doc =
+      "device(type, index=None): where a tensor's memory lies.\n\n"
+      ">>> torch.device(\"cpu\")\n"
+      "device(type='cpu')\n"
+      ">>> torch.ones(2).device == torch.device(\"cpu\")\n"
+      "True";
   DeviceType.tp_new = device_new;
   DeviceType.tp_repr = device_repr;
   DeviceType.tp_str = device_str;
@@ -340,7 +350,13 @@ int add_object_types(PyObject* module) {
   SizeType.tp_name = "rushlight.Size";
   SizeType.tp_base = &PyTuple_Type;
   SizeType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-  SizeType.tp_doc = "The shape of a tensor: a tuple of ints.";
+  SizeType.tp_doc =
+      "The shape of a tensor: a tuple of ints.\n\n"
+      ">>> size = torch.ones(2, 3).shape\n"
+      ">>> size\n"
+      "torch.Size([2, 3])\n"
+      ">>> size.numel()\n"
+      "6";
   SizeType.tp_repr = size_repr;
   SizeType.tp_methods = size_methods;
   SizeType.tp_as_mapping = &size_mapping;

@@ -22,9 +22,23 @@ def failing(kind: str, name: str, doc: str) -> Callable[..., Any]:
     def absent(*args: Any, **kwargs: Any) -> NoReturn:
         fail(kind, name, RuntimeError if kind == "mps" else AssertionError)
 
-    absent.__name__ = absent.__qualname__ = name
-    absent.__doc__ = f"{doc} Raises: there is no such device."
-    return absent
+    return described(absent, kind, name, f"{doc} Raises: there is no such device.")
+
+
+def described(function: Any, kind: str, name: str, doc: str) -> Any:
+    """The function, which raises, with its names and a docstring that shows the error."""
+    function.__module__ = f"rushlight.{kind}"
+    function.__name__ = function.__qualname__ = name
+    error = "RuntimeError" if kind in ("accelerator", "mps") else "AssertionError"
+    function.__doc__ = f"""{doc}
+
+    >>> import rushlight as torch
+    >>> torch.{kind}.{name}()
+    Traceback (most recent call last):
+        ...
+    {error}: torch.{kind}.{name}(): ...
+    """
+    return function
 
 
 def absent_class(kind: str, name: str, doc: str) -> type:
@@ -35,7 +49,13 @@ def absent_class(kind: str, name: str, doc: str) -> type:
             f"torch.{kind}.{name} requires {kind.upper()} support: {_ADVICE.format(kind)}"
         )
 
-    return type(name, (), {"__new__": new, "__doc__": doc, "__module__": f"rushlight.{kind}"})
+    shown = f"""{doc} Making one raises: there is no such device.
+
+    >>> import rushlight as torch
+    >>> isinstance(None, torch.{kind}.{name})
+    False
+    """
+    return type(name, (), {"__new__": new, "__doc__": shown, "__module__": f"rushlight.{kind}"})
 
 
 class OutOfMemoryError(RuntimeError):

@@ -13,7 +13,14 @@ _level = 0
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for deterministic algorithms; there are no others, so nothing warns or raises."""
+    """Asks for deterministic algorithms; there are no others, so nothing warns or raises.
+
+    >>> import rushlight as torch
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
     if not isinstance(mode, bool):
         raise TypeError(
             f"use_deterministic_algorithms(): mode must be bool, not {type(mode).__name__}"
@@ -22,12 +29,24 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for."""
+    """Whether deterministic algorithms were asked for.
+
+    >>> import rushlight as torch
+    >>> torch.are_deterministic_algorithms_enabled()
+    False
+    """
     return _level > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether they were asked for with ``warn_only``."""
+    """Whether they were asked for with ``warn_only``.
+
+    >>> import rushlight as torch
+    >>> torch.use_deterministic_algorithms(True, warn_only=True)
+    >>> torch.is_deterministic_algorithms_warn_only_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
     return _level == 1
 
 
@@ -57,5 +76,10 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2: see ``set_deterministic_debug_mode``."""
+    """0, 1 or 2: see ``set_deterministic_debug_mode``.
+
+    >>> import rushlight as torch
+    >>> torch.get_deterministic_debug_mode()
+    0
+    """
     return _level

@@ -29,7 +29,14 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """How tensors are printed: digits, when to summarise, the line's width."""
+    """How tensors are printed: digits, when to summarise, the line's width.
+
+    >>> import rushlight as torch
+    >>> torch.set_printoptions(precision=2)
+    >>> torch.tensor([1 / 3])
+    tensor([0.33])
+    >>> torch.set_printoptions(profile="default")
+    """
     from rushlight import _tensor_str
 
     _tensor_str.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
@@ -65,7 +72,14 @@ def tensor(
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a tensor, sharing memory where possible."""
+    """``data`` as a tensor, sharing memory where possible.
+
+    >>> import numpy, rushlight as torch
+    >>> array = numpy.zeros(2)
+    >>> torch.as_tensor(array)[0] = 5.0
+    >>> array
+    array([5., 0.])
+    """
     if isinstance(data, UntypedStorage):
         data = data._bytes
     if isinstance(data, Tensor):
@@ -84,7 +98,12 @@ def asarray(
     copy: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Any array-like object as a tensor; ``copy=True`` forces new memory."""
+    """Any array-like object as a tensor; ``copy=True`` forces new memory.
+
+    >>> import rushlight as torch
+    >>> torch.asarray([1, 2], dtype=torch.float32)
+    tensor([1., 2.])
+    """
     result = as_tensor(obj, dtype, device)
     if copy:
         result = result.detach().clone()
@@ -94,12 +113,25 @@ def asarray(
 def scalar_tensor(
     s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A 0-d tensor of the default dtype."""
+    """A 0-d tensor of the default dtype.
+
+    >>> import rushlight as torch
+    >>> torch.scalar_tensor(3)
+    tensor(3.)
+    """
     return _C._tensor(s, dtype or _C.get_default_dtype(), device, requires_grad)
 
 
 def from_numpy(ndarray: Any) -> Tensor:
-    """A tensor on the memory of a NumPy array."""
+    """A tensor on the memory of a NumPy array.
+
+    >>> import numpy, rushlight as torch
+    >>> array = numpy.arange(3)
+    >>> torch.from_numpy(array).mul_(2)
+    tensor([0, 2, 4])
+    >>> array
+    array([0, 2, 4])
+    """
     if not hasattr(ndarray, "__array_interface__"):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
@@ -122,7 +154,12 @@ def from_numpy(ndarray: Any) -> Tensor:
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-d tensor on the memory of a buffer."""
+    """A 1-d tensor on the memory of a buffer.
+
+    >>> import rushlight as torch
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+    """
     view = memoryview(buffer).cast("B")
     if offset < 0 or offset >= max(view.nbytes, 1):
         raise ValueError(
@@ -149,7 +186,12 @@ def frombuffer(
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Tensor:
-    """A tensor on the memory of an object with ``__dlpack__``, or of a capsule."""
+    """A tensor on the memory of an object with ``__dlpack__``, or of a capsule.
+
+    >>> import numpy, rushlight as torch
+    >>> torch.from_dlpack(numpy.arange(3))
+    tensor([0, 1, 2])
+    """
     if hasattr(ext_tensor, "__dlpack__"):
         if ext_tensor.__dlpack_device__()[0] != 1:
             raise BufferError("from_dlpack: only CPU memory can be imported")
@@ -159,7 +201,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule on the memory of a tensor."""
+    """A DLPack capsule on the memory of a tensor.
+
+    >>> import rushlight as torch
+    >>> capsule = torch.to_dlpack(torch.arange(3))
+    >>> torch.from_dlpack(capsule)
+    tensor([0, 1, 2])
+    """
     return _C._to_dlpack(tensor)
 
 
@@ -190,57 +238,115 @@ def broadcast_shapes(*shapes: Any) -> _C.Size:
 
 
 def get_device(input: Tensor) -> int:
-    """-1: the tensor lies in main memory."""
+    """-1: the tensor lies in main memory.
+
+    >>> import rushlight as torch
+    >>> torch.get_device(torch.ones(1))
+    -1
+    """
     return input.get_device()
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    >>> import rushlight as torch
+    >>> torch.is_same_size(torch.ones(2, 3), torch.zeros(2, 3))
+    True
+    """
     return input.shape == other.shape
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype holds negative numbers."""
+    """Whether the dtype holds negative numbers.
+
+    >>> import rushlight as torch
+    >>> torch.is_signed(torch.tensor([1])), torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+    (True, False)
+    """
     return input.dtype.is_signed
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a tensor."""
+    """Whether ``obj`` is a tensor.
+
+    >>> import rushlight as torch
+    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage."""
+    """Whether ``obj`` is a storage.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2)
+    >>> torch.is_storage(x.untyped_storage()), torch.is_storage(x)
+    (True, False)
+    """
     return isinstance(obj, UntypedStorage)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a real floating type."""
+    """Whether the dtype is a real floating type.
+
+    >>> import rushlight as torch
+    >>> torch.is_floating_point(torch.ones(1)), torch.is_floating_point(torch.tensor([1]))
+    (True, False)
+    """
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex."""
+    """Whether the dtype is complex.
+
+    >>> import rushlight as torch
+    >>> torch.is_complex(torch.tensor(1j)), torch.is_complex(torch.ones(1))
+    (True, False)
+    """
     return input.is_complex()
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether ``inference_mode`` made the tensor."""
+    """Whether ``inference_mode`` made the tensor.
+
+    >>> import rushlight as torch
+    >>> with torch.inference_mode():
+    ...     x = torch.ones(2)
+    >>> torch.is_inference(x)
+    True
+    """
     return input.is_inference()
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero."""
+    """Whether the one element is not zero.
+
+    >>> import rushlight as torch
+    >>> torch.is_nonzero(torch.tensor([0.5])), torch.is_nonzero(torch.tensor(False))
+    (True, False)
+    """
     return bool(input)
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> import rushlight as torch
+    >>> torch.numel(torch.ones(2, 3))
+    6
+    """
     return input.numel()
 
 
 def typename(obj: Any) -> str:
-    """The qualified name of an object's type; the legacy class name for tensors."""
+    """The qualified name of an object's type; the legacy class name for tensors.
+
+    >>> import rushlight as torch
+    >>> torch.typename(torch.ones(1)), torch.typename(1.5)
+    ('torch.FloatTensor', 'float')
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
@@ -249,7 +355,12 @@ def typename(obj: Any) -> str:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> Any:
-    """The dtype that arithmetic on the two would have."""
+    """The dtype that arithmetic on the two would have.
+
+    >>> import rushlight as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 0.5)
+    torch.float32
+    """
     if not isinstance(tensor1, Tensor) and not isinstance(tensor2, Tensor):
         tensor1 = _C._tensor(tensor1, None, None, False)
     return _C._result_type(tensor1, tensor2)
@@ -265,12 +376,22 @@ def _category(dtype: Any) -> int:
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether a conversion keeps the kind of number."""
+    """Whether a conversion keeps the kind of number.
+
+    >>> import rushlight as torch
+    >>> torch.can_cast(torch.int64, torch.float16), torch.can_cast(torch.float32, torch.int64)
+    (True, False)
+    """
     return _category(from_) <= _category(to)
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and all elements are equal."""
+    """Whether shapes and all elements are equal.
+
+    >>> import rushlight as torch
+    >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+    True
+    """
     if not isinstance(other, Tensor):
         raise TypeError(
             f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
@@ -283,7 +404,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Elementwise ``|input - other| <= atol + rtol * |other|``."""
+    """Elementwise ``|input - other| <= atol + rtol * |other|``.
+
+    >>> import rushlight as torch
+    >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0000001, 2.1]))
+    tensor([ True, False])
+    """
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
     if rtol < 0 or atol < 0:
@@ -301,7 +427,13 @@ def isclose(
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether ``isclose`` holds everywhere."""
+    """Whether ``isclose`` holds everywhere.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> torch.allclose(x, x + 0.1), torch.allclose(x, x + 0.1, atol=0.2)
+    (False, True)
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 

@@ -2,7 +2,12 @@
 
 
 class layout:
-    """How a tensor's elements are stored. Only ``strided`` exists."""
+    """How a tensor's elements are stored. Only ``strided`` exists.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2).layout
+    torch.strided
+    """
 
     __slots__ = ("_name",)
 
@@ -17,7 +22,12 @@ class layout:
 
 
 class memory_format(layout):
-    """The order in which a copy lays out its dimensions."""
+    """The order in which a copy lays out its dimensions.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2, 3).t().contiguous(memory_format=torch.contiguous_format).stride()
+    (2, 1)
+    """
 
     __slots__ = ()
 

@@ -58,7 +58,14 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer type."""
+    """The limits of an integer type.
+
+    >>> import rushlight as torch
+    >>> torch.iinfo(torch.int8)
+    iinfo(min=-128, max=127, dtype=int8)
+    >>> torch.iinfo(torch.int64).max
+    9223372036854775807
+    """
 
     def __init__(self, type: Any) -> None:
         if type.name not in _RANGES:

@@ -29,12 +29,23 @@ _warn_always = False
 
 
 def get_default_device() -> _C.device:
-    """Where new tensors lie: the CPU."""
+    """Where new tensors lie: the CPU.
+
+    >>> import rushlight as torch
+    >>> torch.get_default_device()
+    device(type='cpu')
+    """
     return _C.device("cpu")
 
 
 def set_default_device(device: Any) -> None:
-    """Sets where new tensors lie: None or the CPU; raises for others, which are not here."""
+    """Sets where new tensors lie: None or the CPU; raises for others, which are not here.
+
+    >>> import rushlight as torch
+    >>> torch.set_default_device("cpu")
+    >>> torch.ones(1).device
+    device(type='cpu')
+    """
     if device is not None:
         _C._check_device("set_default_device", device)
 
@@ -54,12 +65,24 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """ "highest", "high" or "medium", as set."""
+    """ "highest", "high" or "medium", as set.
+
+    >>> import rushlight as torch
+    >>> torch.get_float32_matmul_precision()
+    'highest'
+    """
     return _precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remembers "highest", "high" or "medium"; products of float32 are always exact to float32."""
+    """Remembers "highest", "high" or "medium"; products of float32 are always exact to float32.
+
+    >>> import rushlight as torch
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    >>> torch.set_float32_matmul_precision("highest")
+    """
     global _precision
     if precision in _PRECISIONS:
         _precision = precision
@@ -75,12 +98,25 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Threads for independent work: as set, or as many as the kernels have."""
+    """Threads for independent work: as set, or as many as the kernels have.
+
+    >>> import rushlight as torch
+    >>> torch.get_num_interop_threads() >= 1
+    True
+    """
     return _interop_threads or _C.get_num_threads()
 
 
 def set_num_interop_threads(n: int) -> None:
-    """Remembers the number of threads for independent work, of which there is none."""
+    """Remembers the number of threads for independent work, of which there is none.
+
+    >>> import rushlight as torch
+    >>> before = torch.get_num_interop_threads()
+    >>> torch.set_num_interop_threads(2)
+    >>> torch.get_num_interop_threads()
+    2
+    >>> torch.set_num_interop_threads(before)
+    """
     global _interop_threads
     if not isinstance(n, int) or n < 1:
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {n!r}")
@@ -88,33 +124,67 @@ def set_num_interop_threads(n: int) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: the CPU keeps computing with the smallest numbers exactly."""
+    """False: the CPU keeps computing with the smallest numbers exactly.
+
+    >>> import rushlight as torch
+    >>> torch.set_flush_denormal(True)
+    False
+    >>> torch.tensor(1e-40) > 0
+    tensor(True)
+    """
     return False
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Remembers whether warnings that come once should come always."""
+    """Remembers whether warnings that come once should come always.
+
+    >>> import rushlight as torch
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
     global _warn_always
     _warn_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """What ``set_warn_always`` set."""
+    """What ``set_warn_always`` set.
+
+    >>> import rushlight as torch
+    >>> torch.is_warn_always_enabled()
+    False
+    """
     return _warn_always
 
 
 def is_vulkan_available() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.is_vulkan_available()
+    False
+    """
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True: the core is built with the C++11 ABI."""
+    """True: the core is built with the C++11 ABI.
+
+    >>> import rushlight as torch
+    >>> torch.compiled_with_cxx11_abi()
+    True
+    """
     return True
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """The module of a kind of device: ``torch.cpu``, ``torch.cuda`` …"""
+    """The module of a kind of device: ``torch.cpu``, ``torch.cuda`` …
+
+    >>> import rushlight as torch
+    >>> torch.get_device_module("cpu").device_count()
+    1
+    """
     from importlib import import_module
 
     kind = "cpu" if device is None else _C.device(device).type

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from rushlight._absent import described
+
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,32 +30,55 @@ def _failing(name: str, doc: str) -> Callable[..., Any]:
             "available: ask torch.accelerator.is_available() first"
         )
 
-    absent.__name__ = absent.__qualname__ = name
-    absent.__doc__ = f"{doc} Raises: there is no such device."
-    return absent
+    return described(absent, "accelerator", name, f"{doc} Raises: there is no such device.")
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.is_available()
+    False
+    """
     return False
 
 
 def current_accelerator(check_available: bool = False) -> None:
-    """None: there is no such device."""
+    """None: there is no such device.
+
+    >>> import rushlight as torch
+    >>> device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    >>> device
+    device(type='cpu')
+    """
     return None
 
 
 def device_count() -> int:
-    """0."""
+    """0: there is no such device.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.device_count()
+    0
+    """
     return 0
 
 
 def empty_cache() -> None:
-    """Nothing to give back."""
+    """Nothing to give back.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.empty_cache()
+    """
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """Bytes in use on a device: 0."""
+    """Bytes in use on a device: 0.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.memory_allocated()
+    0
+    """
     return 0
 
 
@@ -61,12 +86,21 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """Figures of a device's allocator: none."""
+    """Figures of a device's allocator: none.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.memory_stats()
+    {}
+    """
     return {}
 
 
 def reset_peak_memory_stats(device_index: Any = None, /) -> None:
-    """Nothing to start anew."""
+    """Nothing to start anew.
+
+    >>> import rushlight as torch
+    >>> torch.accelerator.reset_peak_memory_stats()
+    """
 
 
 reset_accumulated_memory_stats = reset_peak_memory_stats
@@ -82,7 +116,13 @@ get_device_capability = _failing("get_device_capability", "What a device can do.
 
 
 class device_index:
-    """``with device_index(i):`` another device is in use; None changes nothing."""
+    """``with device_index(i):`` another device is in use; None changes nothing.
+
+    >>> import rushlight as torch
+    >>> with torch.accelerator.device_index(None):
+    ...     torch.ones(1).device
+    device(type='cpu')
+    """
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device

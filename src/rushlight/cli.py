@@ -26,7 +26,12 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """What this installation is and what it runs on: names and texts."""
+    """What this installation is and what it runs on: names and texts.
+
+    >>> from rushlight.cli import facts
+    >>> [name for name, _ in facts()][:3]
+    ['rushlight', 'python', 'system']
+    """
     import rushlight
 
     yield "rushlight", f"{rushlight.__version__}  ({os.path.dirname(rushlight.__file__ or '')})"
@@ -108,7 +113,13 @@ def _positive(kind: type[int] | type[float]) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit status."""
+    """Runs the command line; returns the exit status.
+
+    >>> from rushlight.cli import main
+    >>> main(["info"])
+    rushlight  ...
+    0
+    """
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["run"]:  # what follows is the program's: argparse must not read it
         from rushlight import _run

@@ -88,17 +88,38 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Lets a function stay opaque to compilation: the function itself."""
+    """Lets a function stay opaque to compilation: the function itself.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.allow_in_graph(torch.sin) is torch.sin
+    True
+    """
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """States that a function returns the same each time: the function itself."""
+    """States that a function returns the same each time: the function itself.
+
+    >>> import rushlight as torch
+    >>> @torch.compiler.assume_constant_result
+    ... def size():
+    ...     return 3
+    >>> size()
+    3
+    """
     return fn
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Any:
-    """States what stands in for a function when compiling: a decorator that changes nothing."""
+    """States what stands in for a function when compiling: a decorator that changes nothing.
+
+    >>> import rushlight as torch
+    >>> @torch.compiler.substitute_in_graph(abs)
+    ... def absolute(x):
+    ...     return x if x > 0 else -x
+    >>> absolute(-2)
+    2
+    """
     return lambda function: function
 
 
@@ -133,6 +154,11 @@ class set_stance:
     """How calls of compiled functions are treated: remembered, without effect.
 
     Works as a function, a context manager and a decorator.
+
+    >>> import rushlight as torch
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     torch.compile(torch.neg)(torch.ones(2))
+    tensor([-1., -1.])
     """
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
@@ -162,13 +188,26 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def reset() -> None:
-    """Nothing to forget."""
+    """Nothing to forget.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.reset()
+    """
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing to mark."""
+    """Nothing to mark.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """An empty list: there are no backends to choose from."""
+    """An empty list: there are no backends to choose from.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.list_backends()
+    []
+    """
     return []

@@ -18,30 +18,57 @@ Event = absent_class("mps", "Event", "A point in a queue of work.")
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.mps.is_available()
+    False
+    """
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """0: there is no such device.
+
+    >>> import rushlight as torch
+    >>> torch.mps.device_count()
+    0
+    """
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the device: there is none."""
+    """Seeds the device: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.mps.manual_seed(0)
+    """
     int(seed)
 
 
 def seed() -> None:
-    """Seeds the device from the system's entropy: there is none."""
+    """Seeds the device from the system's entropy: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.mps.seed()
+    """
 
 
 def empty_cache() -> None:
-    """Nothing to give back."""
+    """Nothing to give back.
+
+    >>> import rushlight as torch
+    >>> torch.mps.empty_cache()
+    """
 
 
 def current_allocated_memory() -> int:
-    """Bytes that tensors take on the device: 0."""
+    """Bytes that tensors take on the device: 0.
+
+    >>> import rushlight as torch
+    >>> torch.mps.current_allocated_memory()
+    0
+    """
     return 0
 
 

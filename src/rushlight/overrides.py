@@ -74,7 +74,13 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that does what would be done without it."""
+    """A mode that does what would be done without it.
+
+    >>> import rushlight as torch
+    >>> with torch.overrides.BaseTorchFunctionMode():
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __torch_function__(
         self,
@@ -95,7 +101,17 @@ def _own_override(value: object) -> bool:
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
-    """Whether an argument's class answers for ops itself."""
+    """Whether an argument's class answers for ops itself.
+
+    >>> import rushlight as torch
+    >>> class Mine(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return super().__torch_function__(func, types, args, kwargs)
+    >>> x = torch.ones(2)
+    >>> [torch.overrides.has_torch_function((each,)) for each in (x, x.as_subclass(Mine))]
+    [False, True]
+    """
     return any(map(_own_override, relevant_args))
 
 
@@ -105,6 +121,14 @@ def handle_torch_function(
     """Asks the arguments that define ``__torch_function__``, subclasses first.
 
     For functions written in Python that want to be overridable like ops.
+
+    >>> import rushlight as torch
+    >>> class Answer:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of {args}"
+    >>> torch.overrides.handle_torch_function(torch.sin, (Answer(),), 1, 2)
+    'sin of (1, 2)'
     """
     asked: list[Any] = []
     for value in relevant_args:
@@ -126,7 +150,19 @@ def handle_torch_function(
 def wrap_torch_function(
     dispatcher: Callable[..., Iterable[Any]],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a Python function overridable; `dispatcher` picks the arguments that are asked."""
+    """Makes a Python function overridable; `dispatcher` picks the arguments that are asked.
+
+    >>> import rushlight as torch
+    >>> class Answer:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return "mine"
+    >>> @torch.overrides.wrap_torch_function(lambda x: (x,))
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(4), double(Answer())
+    (8, 'mine')
+    """
     from functools import wraps
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,13 +189,24 @@ def is_tensor_like(value: object) -> bool:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether `func` comes from the Tensor class."""
+    """Whether `func` comes from the Tensor class.
+
+    >>> import rushlight as torch
+    >>> is_method = torch.overrides.is_tensor_method_or_property
+    >>> is_method(torch.Tensor.sin), is_method(torch.sin)
+    (True, False)
+    """
     name = getattr(func, "__name__", None)
     return name == "__get__" or (name is not None and vars(Tensor).get(name) is func)
 
 
 def resolve_name(func: Callable[..., Any]) -> str | None:
-    """A readable full name: ``rushlight.exp``, ``rushlight.Tensor.exp``."""
+    """A readable full name: ``rushlight.exp``, ``rushlight.Tensor.exp``.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.resolve_name(torch.exp), torch.overrides.resolve_name(torch.Tensor.exp)
+    ('rushlight.exp', 'rushlight.Tensor.exp')
+    """
     name = getattr(func, "__name__", None)
     if name is None:
         return None

@@ -60,7 +60,14 @@ class Generator(_C.Generator):
 
 
 def live_generators() -> list[Any]:
-    """The default generator and every other that someone holds."""
+    """The default generator and every other that someone holds.
+
+    >>> import rushlight as torch
+    >>> mine = torch.Generator()
+    >>> alive = torch.random.live_generators()
+    >>> mine in alive, torch.default_generator in alive
+    (True, True)
+    """
     found = [reference() for reference in list(_alive.values())]
     return [g for g in found if g is not None]
 

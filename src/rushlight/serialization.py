@@ -215,7 +215,12 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
 
 
 def location_tag(storage: Any) -> str:
-    """Where a storage lives, as files say it."""
+    """Where a storage lives, as files say it.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
+    'cpu'
+    """
     return "cpu"
 
 
@@ -228,12 +233,24 @@ class LoadEndianness(Enum):
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """What ``set_default_load_endianness`` set."""
+    """What ``set_default_load_endianness`` set.
+
+    >>> import rushlight as torch
+    >>> print(torch.serialization.get_default_load_endianness())
+    None
+    """
     return _endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Says the byte order of files that do not; those of today all do."""
+    """Says the byte order of files that do not; those of today all do.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.LITTLE)
+    >>> torch.serialization.get_default_load_endianness().name
+    'LITTLE'
+    >>> torch.serialization.set_default_load_endianness(None)
+    """
     global _endianness
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
@@ -241,21 +258,43 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_crc32_options() -> bool:
-    """Whether checksums are written: always."""
+    """Whether checksums are written: always.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.get_crc32_options()
+    True
+    """
     return True
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Accepted for compatibility: checksums cost next to nothing and are always written."""
+    """Accepted for compatibility: checksums cost next to nothing and are always written.
+
+    >>> import rushlight as torch
+    >>> torch.serialization.set_crc32_options(False)
+    >>> torch.serialization.get_crc32_options()
+    True
+    """
 
 
 def get_default_mmap_options() -> int:
-    """``MAP_PRIVATE`` or ``MAP_SHARED``: how ``load(mmap=True)`` maps files."""
+    """``MAP_PRIVATE`` or ``MAP_SHARED``: how ``load(mmap=True)`` maps files.
+
+    >>> import mmap, rushlight as torch
+    >>> torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    True
+    """
     return _mmap_flags
 
 
 class set_default_mmap_options:
-    """Sets how ``load(mmap=True)`` maps files; as a context, for the length of a block."""
+    """Sets how ``load(mmap=True)`` maps files; as a context, for the length of a block.
+
+    >>> import mmap, rushlight as torch
+    >>> with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+    ...     torch.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+    True
+    """
 
     def __init__(self, flags: int) -> None:
         global _mmap_flags

@@ -22,7 +22,12 @@ Event = absent_class("xpu", "Event", "A point in a queue of work.")
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.is_available()
+    False
+    """
     return False
 
 
@@ -30,17 +35,31 @@ is_initialized = is_available
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: there is no device."""
+    """False: there is no device.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.is_bf16_supported()
+    False
+    """
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """0: there is no such device.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.device_count()
+    0
+    """
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device: there is none."""
+    """Seeds the current device: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.manual_seed(0)
+    """
     int(seed)
 
 
@@ -48,18 +67,31 @@ manual_seed_all = manual_seed
 
 
 def seed() -> None:
-    """Seeds the current device from the system's entropy: there is none."""
+    """Seeds the current device from the system's entropy: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.seed()
+    """
 
 
 seed_all = seed
 
 
 def empty_cache() -> None:
-    """Nothing to give back."""
+    """Nothing to give back.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.empty_cache()
+    """
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes in use on a device: 0."""
+    """Bytes in use on a device: 0.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.memory_allocated()
+    0
+    """
     return 0
 
 
@@ -67,7 +99,12 @@ max_memory_allocated = memory_reserved = memory_allocated
 
 
 def get_rng_state_all() -> list[Any]:
-    """The state of each device: an empty list."""
+    """The state of each device: an empty list.
+
+    >>> import rushlight as torch
+    >>> torch.xpu.get_rng_state_all()
+    []
+    """
     return []
 
 

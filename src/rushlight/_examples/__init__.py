@@ -36,6 +36,7 @@ for _path in sorted(Path(__file__).parent.glob("*.txt")):
 def of(name: str, namespace: str) -> str:
     """The example of an op; its in-place form has the same.
 
+    >>> from rushlight._examples import of
     >>> of("relu_", "nn.functional").splitlines()[-1]
     'tensor([0., 2.])'
     """

@@ -54,7 +54,13 @@ def needs_swap(said: str) -> bool:
 
 
 def default_restore_location(storage: Any, location: Any) -> Any:
-    """Keeps a storage of the location ``cpu``; refuses others, which this build does not have."""
+    """Keeps a storage of the location ``cpu``; refuses others, which this build does not have.
+
+    >>> import rushlight as torch
+    >>> storage = torch.ones(2).untyped_storage()
+    >>> torch.serialization.default_restore_location(storage, "cpu") is storage
+    True
+    """
     if isinstance(location, bytes):
         location = location.decode("ascii", "replace")
     kind = str(location).partition(":")[0]

@@ -28,7 +28,14 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, run in the region."""
+    """The function, run in the region.
+
+    >>> import rushlight as torch
+    >>> from rushlight.amp.autocast_mode import autocast_decorator
+    >>> multiply = autocast_decorator(torch.autocast("cpu"), torch.matmul)
+    >>> multiply(torch.eye(2), torch.eye(2)).dtype
+    torch.bfloat16
+    """
 
     @functools.wraps(func)
     def decorated(*args: Any, **kwargs: Any) -> Any:

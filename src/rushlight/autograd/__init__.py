@@ -211,7 +211,14 @@ class strict(grad_mode._Mode):
 
 
 def variable(*args: Any, **kwargs: Any) -> Any:
-    """Raises: tensors need no wrapper."""
+    """Raises: tensors need no wrapper.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.variable([1.0])
+    Traceback (most recent call last):
+        ...
+    RuntimeError: torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead
+    """
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 

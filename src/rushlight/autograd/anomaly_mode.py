@@ -36,7 +36,13 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A block in which backward raises at the first NaN, naming the forward line."""
+    """A block in which backward raises at the first NaN, naming the forward line.
+
+    >>> import warnings, rushlight as torch
+    >>> with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
+    ...     torch.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
@@ -55,5 +61,12 @@ class detect_anomaly:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Switches anomaly mode on or off."""
+    """Switches anomaly mode on or off.
+
+    >>> import rushlight as torch
+    >>> torch.set_anomaly_enabled(True)
+    >>> torch.is_anomaly_enabled()
+    True
+    >>> torch.set_anomaly_enabled(False)
+    """
     _C._set_anomaly(mode, check_nan)

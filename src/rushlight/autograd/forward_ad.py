@@ -103,7 +103,13 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 
 class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])):
-    """What `unpack_dual` returns: the primal, and the tangent or None."""
+    """What `unpack_dual` returns: the primal, and the tangent or None.
+
+    >>> import rushlight as torch
+    >>> import rushlight.autograd.forward_ad as fwAD
+    >>> fwAD.unpack_dual(torch.tensor(3.0)).tangent is None
+    True
+    """
 
     __slots__ = ()
 

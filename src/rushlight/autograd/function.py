@@ -13,7 +13,17 @@ if TYPE_CHECKING:
 
 
 class BackwardCFunction(_C._FunctionBase):
-    """The context of a Function: what ``forward`` and ``backward`` receive as ``ctx``."""
+    """The context of a Function: what ``forward`` and ``backward`` receive as ``ctx``.
+
+    >>> import rushlight as torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         print(isinstance(ctx, torch.autograd.function.FunctionCtx))
+    ...         return 2 * x
+    >>> y = Double.apply(torch.ones(1))
+    True
+    """
 
     _forward_cls: Any
 
@@ -69,7 +79,16 @@ class _ReadOnce(BackwardCFunction):
 
 
 class FunctionMeta(type):
-    """Gives every Function the class of its nodes, named ``<Name>Backward``."""
+    """Gives every Function the class of its nodes, named ``<Name>Backward``.
+
+    >>> import rushlight as torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    >>> Double.apply(torch.ones(1, requires_grad=True)).grad_fn.name()
+    'DoubleBackward'
+    """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
@@ -257,7 +276,17 @@ class _Poison(Function):
 
 
 class InplaceFunction(Function):
-    """A Function that knows whether it works in place."""
+    """A Function that knows whether it works in place.
+
+    >>> import rushlight as torch
+    >>> class Clear(torch.autograd.function.InplaceFunction):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.mark_dirty(x)
+    ...         return x.zero_()
+    >>> Clear.apply(torch.ones(2))
+    tensor([0., 0.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -268,6 +297,12 @@ class NestedIOFunction(Function):
     """A name from the time of Functions with state; kept so that ``isinstance`` checks work.
 
     It cannot be applied, as in PyTorch: write a Function whose arguments are tensors.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.function.NestedIOFunction.apply(torch.ones(1))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: NestedIOFunction: NestedIOFunction is a legacy class and cannot be applied; ...
     """
 
     @classmethod

@@ -198,7 +198,12 @@ class inference_mode(_Mode):
 
 
 class set_multithreading_enabled(_Mode):
-    """Accepted for compatibility: backward always runs on the calling thread."""
+    """Accepted for compatibility: backward always runs on the calling thread.
+
+    >>> import rushlight as torch
+    >>> with torch.autograd.set_multithreading_enabled(False):
+    ...     torch.ones(1, requires_grad=True).exp().backward()
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -218,6 +223,13 @@ class enforce_grad_layout_policy:
     """Whether gradients take the strides of their parameters (the default), in this thread.
 
     It acts when made; as a context manager it is undone at the end.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, 3).t().requires_grad_()
+    >>> with torch.autograd.grad_mode.enforce_grad_layout_policy(False):
+    ...     (x * torch.ones(3, 2)).sum().backward()
+    >>> x.stride(), x.grad.stride()
+    ((1, 3), (2, 1))
     """
 
     def __init__(self, enable: bool = True) -> None:

@@ -55,6 +55,11 @@ def gradcheck(
     dtype. check_batched_grad, check_batched_forward_grad: derivatives under vmap equal a loop.
     check_forward_ad, check_backward_ad: the modes to check. fast_mode: compare one random
     projection of each Jacobian instead of all its entries. masked: for sparse inputs only.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(lambda x: x.sin() * x, x)
+    True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
@@ -117,6 +122,11 @@ def gradgradcheck(
 
     Where `grad_outputs` is None they are random; `gen_non_contig_grad_outputs` makes those
     non-contiguous. The other arguments are gradcheck's.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradgradcheck(lambda x: x.exp(), x)
+    True
     """
     given = as_tuple(inputs)
     if grad_outputs is None:
@@ -178,6 +188,14 @@ def get_numerical_jacobian_wrt_specific_input(
     """The Jacobian of each output by one input, by differences: (entries in, entries out).
 
     That of a complex input is ∂/∂re + i ∂/∂im. `input` stands in for `inputs[input_idx]`.
+
+    >>> import rushlight as torch
+    >>> from rushlight.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
+    >>> x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    >>> (table,) = get_numerical_jacobian_wrt_specific_input(torch.square, 0, (x,), (x * x,), 1e-6)
+    >>> table.round(decimals=4)
+    tensor([[2., 0.],
+            [0., 4.]], dtype=torch.float64)
     """
     given = list(as_tuple(inputs))
     if input is not None:

@@ -56,7 +56,14 @@ _C._add_node_methods(
 
 
 class GradientEdge(namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
-    """The place of a tensor in the graph: a node and which of its outputs."""
+    """The place of a tensor in the graph: a node and which of its outputs.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * 2)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
 
     __slots__ = ()
 
@@ -104,6 +111,15 @@ class SavedTensorInfo(
     """What a tensor is saved for: the node's name, the argument, and whose tensor it is.
 
     ``line`` is (file, line, function) of the forward operation, or None.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> def pack(tensor, info):
+    ...     print(info.node, info.argument, info.is_leaf)
+    ...     return tensor
+    >>> with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept, with_info=True):
+    ...     y = x.sin()
+    SinBackward0 self True
     """
 
     __slots__ = ()
@@ -305,6 +321,12 @@ def region_activation_memory_budget(budget: float) -> Any:
     """For compiled regions only, as in PyTorch; raises in eager code.
 
     ``utils.checkpoint.checkpoint(..., memory_budget=...)`` does this for eager regions.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.graph.region_activation_memory_budget(0.5)
+    Traceback (most recent call last):
+        ...
+    RuntimeError: region_activation_memory_budget is for compiled regions; ...
     """
     raise RuntimeError(
         "region_activation_memory_budget is for compiled regions; in eager code use "
@@ -313,11 +335,19 @@ def region_activation_memory_budget(budget: float) -> Any:
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Accepted for compatibility: there is one stream per device, so nothing can mismatch."""
+    """Accepted for compatibility: there is one stream per device, so nothing can mismatch.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """Accepted for compatibility: there is one stream per device, so none can be stale."""
+    """Accepted for compatibility: there is one stream per device, so none can be stale.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.graph.set_override_stale_capture_stream(True)
+    """
 
 
 def register_multi_grad_hook(

@@ -20,7 +20,14 @@ _package = __file__.rsplit("autograd", 1)[0]
 
 
 class Statistics(namedtuple("Statistics", "name shape dtype minimum maximum nan inf")):
-    """What an operand looks like: its range over the finite elements, and how many are not."""
+    """What an operand looks like: its range over the finite elements, and how many are not.
+
+    >>> import rushlight as torch
+    >>> with torch.autograd.trace_nan(stop=False) as tracer:
+    ...     y = torch.tensor([1.0, 0.0]).log()
+    >>> print(tracer.first.results[0])
+    0: float32 [2], from 0 to 0, 1 inf
+    """
 
     __slots__ = ()
 

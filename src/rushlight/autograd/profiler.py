@@ -248,19 +248,38 @@ class _Emit:
 
 
 class emit_nvtx(_Emit):
-    """Would mark ops for NVIDIA's tools: an error unless ``enabled=False``, without CUDA."""
+    """Would mark ops for NVIDIA's tools: an error unless ``enabled=False``, without CUDA.
+
+    >>> import rushlight as torch
+    >>> with torch.autograd.profiler.emit_nvtx(enabled=False):
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     what = "NVTX ranges need a CUDA device"
 
 
 class emit_itt(_Emit):
-    """Would mark ops for Intel's VTune: an error unless ``enabled=False``."""
+    """Would mark ops for Intel's VTune: an error unless ``enabled=False``.
+
+    >>> import rushlight as torch
+    >>> with torch.autograd.profiler.emit_itt(enabled=False):
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     what = "the ITT library is not part of rushlight"
 
 
 def load_nvprof(path: str) -> EventList:
-    """Would read a file of nvprof, which holds what ``emit_nvtx`` marked: always an error."""
+    """Would read a file of nvprof, which holds what ``emit_nvtx`` marked: always an error.
+
+    >>> import rushlight as torch
+    >>> torch.autograd.profiler.load_nvprof("run.nvprof")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: load_nvprof: run.nvprof: nvprof's files hold NVTX ranges, ...
+    """
     raise RuntimeError(
         f"load_nvprof: {path}: nvprof's files hold NVTX ranges, which need a CUDA device; "
         "use torch.profiler.profile"

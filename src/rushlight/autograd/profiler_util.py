@@ -16,14 +16,24 @@ __all__ = [
 
 
 class DeviceType(IntEnum):
-    """Where an event ran."""
+    """Where an event ran.
+
+    >>> from rushlight.profiler import DeviceType
+    >>> DeviceType.CPU.name
+    'CPU'
+    """
 
     CPU = 0
     CUDA = 1
 
 
 class Interval:
-    """A stretch of time, in microseconds."""
+    """A stretch of time, in microseconds.
+
+    >>> from rushlight.autograd.profiler_util import Interval
+    >>> Interval(2.0, 5.0).elapsed_us()
+    3.0
+    """
 
     def __init__(self, start: float, end: float) -> None:
         self.start = start
@@ -80,7 +90,14 @@ class _FormattedTime:
 
 
 class FormattedTimesMixin:
-    """The times of events and of averages as text; means over calls."""
+    """The times of events and of averages as text; means over calls.
+
+    >>> import rushlight as torch
+    >>> with torch.profiler.profile() as prof:
+    ...     y = torch.ones(3) * 2
+    >>> prof.events()[0].cpu_time_str.endswith("s")
+    True
+    """
 
     cpu_time_total: Any
     device_time_total: Any
@@ -105,7 +122,15 @@ class FormattedTimesMixin:
 
 
 class FunctionEvent(FormattedTimesMixin):
-    """An op, a node of a backward pass or a range of the user's own, as it ran once."""
+    """An op, a node of a backward pass or a range of the user's own, as it ran once.
+
+    >>> import rushlight as torch
+    >>> with torch.profiler.profile(record_shapes=True) as prof:
+    ...     y = torch.sin(torch.ones(3))
+    >>> event = prof.events()[-1]
+    >>> event.name, event.input_shapes, event.cpu_time_total > 0
+    ('aten::sin', [[3]], True)
+    """
 
     # Of every event on this machine's CPU.
     count = 1
@@ -205,7 +230,16 @@ class FunctionEvent(FormattedTimesMixin):
 
 
 class FunctionEventAvg(FormattedTimesMixin):
-    """Sums over events of one key."""
+    """Sums over events of one key.
+
+    >>> import rushlight as torch
+    >>> with torch.profiler.profile() as prof:
+    ...     for _ in range(3):
+    ...         y = torch.ones(3)
+    >>> (row,) = prof.key_averages()
+    >>> row.key, row.count
+    ('aten::ones', 3)
+    """
 
     node_id = -1
     overload_name = ""
@@ -270,7 +304,13 @@ def lines_of(event: FunctionEvent | FunctionEventAvg) -> dict[str, float]:
 
 
 class StringTable(dict[str, str]):
-    """Names as they are shown: of a string that was not set, itself."""
+    """Names as they are shown: of a string that was not set, itself.
+
+    >>> from rushlight.autograd.profiler_util import StringTable
+    >>> names = StringTable({"mm": "product"})
+    >>> names["mm"], names["sin"]
+    ('product', 'sin')
+    """
 
     def __missing__(self, key: str) -> str:
         self[key] = key
@@ -278,7 +318,14 @@ class StringTable(dict[str, str]):
 
 
 class MemRecordsAcc:
-    """Records of memory, each with ``start_ns()``, found by time."""
+    """Records of memory, each with ``start_ns()``, found by time.
+
+    >>> from types import SimpleNamespace
+    >>> from rushlight.autograd.profiler_util import MemRecordsAcc
+    >>> records = [(SimpleNamespace(start_ns=lambda at=at: at), f"at {at}") for at in (5, 20, 30)]
+    >>> [text for _, text in MemRecordsAcc(records).in_interval(10, 30)]
+    ['at 20', 'at 30']
+    """
 
     def __init__(self, mem_records: Iterable[Any]) -> None:
         self._records = sorted(mem_records, key=lambda r: r[0].start_ns())
@@ -293,7 +340,14 @@ class MemRecordsAcc:
 
 
 class EventList(list[Any]):
-    """Events or averages, as a table, a trace or sums."""
+    """Events or averages, as a table, a trace or sums.
+
+    >>> import rushlight as torch
+    >>> with torch.profiler.profile() as prof:
+    ...     y = torch.sin(torch.ones(3))
+    >>> [row.key for row in prof.events().key_averages()]
+    ['aten::ones', 'aten::sin']
+    """
 
     def __init__(
         self,

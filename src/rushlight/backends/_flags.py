@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def set_for_a_block(module: str, values: dict[str, Any]) -> Iterator[None]:
-    """Sets attributes of a module that are not None, and sets them back."""
+    """Sets attributes of a module that are not None, and sets them back.
+
+    >>> import rushlight.backends.mkldnn as mkldnn
+    >>> from rushlight.backends._flags import set_for_a_block
+    >>> with set_for_a_block("rushlight.backends.mkldnn", {"enabled": False}):
+    ...     mkldnn.enabled
+    False
+    >>> mkldnn.enabled
+    True
+    """
     owner = sys.modules[module]
     given = {name: value for name, value in values.items() if value is not None}
     before = {name: getattr(owner, name) for name in given}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 def read_cpuinfo() -> tuple[str, set[str]]:
-    """The processor's name, empty where it is unknown, and all its features."""
+    """The processor's name, empty where it is unknown, and all its features.
+
+    >>> import rushlight as torch
+    >>> name, features = torch.backends.cpu.read_cpuinfo()
+    >>> isinstance(name, str), isinstance(features, set)
+    (True, True)
+    """
     model, flags = "", set[str]()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -26,7 +26,12 @@ _library = {"linalg": "default", "blas": "default"}
 
 
 def is_built() -> bool:
-    """False: this build computes on the CPU only."""
+    """False: this build computes on the CPU only.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.is_built()
+    False
+    """
     return False
 
 
@@ -38,8 +43,20 @@ def _switch(kind: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
         _attention[kind] = bool(enabled)
 
     enabled.__name__, enable.__name__ = f"{kind}_sdp_enabled", f"enable_{kind}_sdp"
-    enabled.__doc__ = f"Whether {kind} attention may be chosen on a CUDA device."
-    enable.__doc__ = f"Sets whether {kind} attention may be chosen on a CUDA device."
+    enabled.__doc__ = f"""Whether {kind} attention may be chosen on a CUDA device.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.{kind}_sdp_enabled()
+    True
+    """
+    enable.__doc__ = f"""Sets whether {kind} attention may be chosen on a CUDA device.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.enable_{kind}_sdp(False)
+    >>> torch.backends.cuda.{kind}_sdp_enabled()
+    False
+    >>> torch.backends.cuda.enable_{kind}_sdp(True)
+    """
     return enabled, enable
 
 
@@ -56,7 +73,15 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """``with sdp_kernel(...):`` these kinds of attention, then the former ones."""
+    """``with sdp_kernel(...):`` these kinds of attention, then the former ones.
+
+    >>> import rushlight as torch
+    >>> with torch.backends.cuda.sdp_kernel(enable_flash=False):
+    ...     torch.backends.cuda.flash_sdp_enabled()
+    False
+    >>> torch.backends.cuda.flash_sdp_enabled()
+    True
+    """
     before = dict(_attention)
     _attention.update(
         flash=enable_flash,
@@ -71,19 +96,34 @@ def sdp_kernel(
 
 
 def is_flash_attention_available() -> bool:
-    """False: there is no CUDA device."""
+    """False: there is no CUDA device.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.is_flash_attention_available()
+    False
+    """
     return False
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """The library chosen for linear algebra on CUDA devices; sets it where one is given."""
+    """The library chosen for linear algebra on CUDA devices; sets it where one is given.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.preferred_linalg_library()
+    'default'
+    """
     if backend is not None:
         _library["linalg"] = backend
     return _library["linalg"]
 
 
 def preferred_blas_library(backend: str | None = None) -> str:
-    """The library chosen for matrix products on CUDA devices; sets it where one is given."""
+    """The library chosen for matrix products on CUDA devices; sets it where one is given.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.preferred_blas_library()
+    'default'
+    """
     if backend is not None:
         _library["blas"] = backend
     return _library["blas"]

@@ -26,17 +26,32 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """False: there is no CUDA device."""
+    """False: there is no CUDA device.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cudnn.is_available()
+    False
+    """
     return False
 
 
 def version() -> int | None:
-    """None: cuDNN is not there."""
+    """None: cuDNN is not there.
+
+    >>> import rushlight as torch
+    >>> print(torch.backends.cudnn.version())
+    None
+    """
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """False: nothing runs on cuDNN."""
+    """False: nothing runs on cuDNN.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cudnn.is_acceptable(torch.ones(1))
+    False
+    """
     return False
 
 
@@ -48,7 +63,15 @@ def flags(
     allow_tf32: bool | None = None,
     fp32_precision: str | None = None,
 ) -> AbstractContextManager[None]:
-    """``with flags(...):`` these switches, then the former ones."""
+    """``with flags(...):`` these switches, then the former ones.
+
+    >>> import rushlight as torch
+    >>> with torch.backends.cudnn.flags(deterministic=True):
+    ...     torch.backends.cudnn.deterministic
+    True
+    >>> torch.backends.cudnn.deterministic
+    False
+    """
     return set_for_a_block(__name__, locals())
 
 
@@ -60,7 +83,14 @@ def set_flags(
     _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
 ) -> tuple[Any, ...]:
-    """Sets the switches; returns the former ones."""
+    """Sets the switches; returns the former ones.
+
+    >>> import rushlight as torch
+    >>> before = torch.backends.cudnn.set_flags(_benchmark=True)
+    >>> torch.backends.cudnn.benchmark
+    True
+    >>> _ = torch.backends.cudnn.set_flags(*before)
+    """
     names = (
         "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision",
     )  # fmt: skip

@@ -8,5 +8,10 @@ VERBOSE_OFF, VERBOSE_ON = 0, 1
 
 
 def is_available() -> bool:
-    """False: MKL is not used."""
+    """False: MKL is not used.
+
+    >>> import rushlight as torch
+    >>> torch.backends.mkl.is_available()
+    False
+    """
     return False

@@ -17,7 +17,12 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """False: kernels are rushlight's own."""
+    """False: kernels are rushlight's own.
+
+    >>> import rushlight as torch
+    >>> torch.backends.mkldnn.is_available()
+    False
+    """
     return False
 
 
@@ -27,12 +32,24 @@ def flags(
     allow_tf32: bool | None = None,
     fp32_precision: str | None = None,
 ) -> AbstractContextManager[None]:
-    """``with flags(...):`` these switches, then the former ones."""
+    """``with flags(...):`` these switches, then the former ones.
+
+    >>> import rushlight as torch
+    >>> with torch.backends.mkldnn.flags(enabled=False):
+    ...     torch.backends.mkldnn.enabled
+    False
+    """
     return set_for_a_block(__name__, locals())
 
 
 class verbose:
-    """``with verbose(level):`` nothing is printed: the library is not used."""
+    """``with verbose(level):`` nothing is printed: the library is not used.
+
+    >>> import rushlight as torch
+    >>> with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+    ...     torch.ones(2) @ torch.ones(2)
+    tensor(2.)
+    """
 
     def __init__(self, level: int) -> None:
         self.level = level

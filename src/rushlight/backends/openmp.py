@@ -4,5 +4,10 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """True: kernels run on several threads."""
+    """True: kernels run on several threads.
+
+    >>> import rushlight as torch
+    >>> torch.backends.openmp.is_available()
+    True
+    """
     return True

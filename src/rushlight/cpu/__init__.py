@@ -16,7 +16,11 @@ __all__ = [
 
 
 class Stream:
-    """The order of the program itself: the CPU has no other."""
+    """The order of the program itself: the CPU has no other.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.Stream().wait_stream(torch.cpu.current_stream())
+    """
 
     def __init__(self, priority: int = -1) -> None:
         pass
@@ -32,7 +36,14 @@ class Stream:
 
 
 class Event:
-    """A point of the program that is always reached."""
+    """A point of the program that is always reached.
+
+    >>> import rushlight as torch
+    >>> event = torch.cpu.Event()
+    >>> event.record()
+    >>> event.query()
+    True
+    """
 
     def query(self) -> bool:
         """True: it is reached."""
@@ -52,40 +63,79 @@ _stream = Stream()
 
 
 def is_available() -> bool:
-    """True: there is a CPU."""
+    """True: there is a CPU.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.is_available()
+    True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """True: it needs no preparation."""
+    """True: it needs no preparation.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.is_initialized()
+    True
+    """
     return True
 
 
 def device_count() -> int:
-    """1, whatever the number of cores."""
+    """1, whatever the number of cores.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.device_count()
+    1
+    """
     return 1
 
 
 def current_device() -> str:
-    """The name of the only one, "cpu"."""
+    """The name of the only one, "cpu".
+
+    >>> import rushlight as torch
+    >>> torch.cpu.current_device()
+    'cpu'
+    """
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """Nothing: there is one device."""
+    """Nothing: there is one device.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.set_device("cpu")
+    """
 
 
 def synchronize(device: Any = None) -> None:
-    """Nothing: ops are complete when they return."""
+    """Nothing: ops are complete when they return.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.synchronize()
+    """
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The only stream."""
+    """The only stream.
+
+    >>> import rushlight as torch
+    >>> torch.cpu.current_stream() is torch.cpu.current_stream()
+    True
+    """
     return _stream
 
 
 def stream(stream: Stream | None) -> AbstractContextManager[Any]:
-    """A context that changes nothing."""
+    """A context that changes nothing.
+
+    >>> import rushlight as torch
+    >>> with torch.cpu.stream(torch.cpu.current_stream()):
+    ...     torch.ones(2)
+    tensor([1., 1.])
+    """
     return nullcontext(stream)
 
 

@@ -75,17 +75,32 @@ def is_initialized() -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: there is no device."""
+    """False: there is no device.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.is_bf16_supported()
+    False
+    """
     return False
 
 
 def is_tf32_supported() -> bool:
-    """False: there is no device."""
+    """False: there is no device.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.is_tf32_supported()
+    False
+    """
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """False: there is no stream."""
+    """False: there is no stream.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.is_current_stream_capturing()
+    False
+    """
     return False
 
 
@@ -100,22 +115,41 @@ def device_count() -> int:
 
 
 def get_arch_list() -> list[str]:
-    """An empty list: no kernels for CUDA devices."""
+    """An empty list: no kernels for CUDA devices.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.get_arch_list()
+    []
+    """
     return []
 
 
 def get_gencode_flags() -> str:
-    """An empty string: no kernels for CUDA devices."""
+    """An empty string: no kernels for CUDA devices.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.get_gencode_flags()
+    ''
+    """
     return ""
 
 
 def get_sync_debug_mode() -> int:
-    """0: synchronisation is not watched."""
+    """0: synchronisation is not watched.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.get_sync_debug_mode()
+    0
+    """
     return 0
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Nothing: there is no device to synchronise with."""
+    """Nothing: there is no device to synchronise with.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.set_sync_debug_mode("warn")
+    """
 
 
 init = failing("cuda", "init", "Prepares the devices.")
@@ -138,6 +172,11 @@ class device:
     """``with device(index):`` another device is in use; entering raises, for there is none.
 
     A negative index or None changes nothing, and so works.
+
+    >>> import rushlight as torch
+    >>> with torch.cuda.device(None):
+    ...     torch.ones(1).device
+    device(type='cpu')
     """
 
     def __init__(self, device: Any) -> None:
@@ -154,14 +193,26 @@ class device:
 
 
 class device_of(device):
-    """``with device_of(tensor):`` the tensor's device; nothing for those in main memory."""
+    """``with device_of(tensor):`` the tensor's device; nothing for those in main memory.
+
+    >>> import rushlight as torch
+    >>> with torch.cuda.device_of(torch.ones(1)):
+    ...     torch.ones(1).device
+    device(type='cpu')
+    """
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else -1)
 
 
 def stream(stream: Any) -> AbstractContextManager[Any]:
-    """``with stream(None):`` nothing changes; there are no streams."""
+    """``with stream(None):`` nothing changes; there are no streams.
+
+    >>> import rushlight as torch
+    >>> with torch.cuda.stream(None):
+    ...     torch.ones(2)
+    tensor([1., 1.])
+    """
     if stream is not None:
         fail("cuda", "stream", RuntimeError)
     return nullcontext()

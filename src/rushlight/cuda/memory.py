@@ -29,7 +29,12 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes that the allocator holds on a device: 0."""
+    """Bytes that the allocator holds on a device: 0.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_reserved()
+    0
+    """
     return 0
 
 
@@ -39,29 +44,54 @@ max_memory_reserved = max_memory_cached = memory_reserved
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Figures of the allocator: none. ``rushlight.memory_stats()`` has those of the CPU."""
+    """Figures of the allocator: none. ``rushlight.memory_stats()`` has those of the CPU.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_stats()
+    OrderedDict()
+    """
     from collections import OrderedDict
 
     return OrderedDict()
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Figures of the allocator: none."""
+    """Figures of the allocator: none.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_stats_as_nested_dict()
+    {}
+    """
     return {}
 
 
 def memory_snapshot(*args: Any, **kwargs: Any) -> list[Any]:
-    """The allocator's blocks: none."""
+    """The allocator's blocks: none.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_snapshot()
+    []
+    """
     return []
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The allocator's figures as text: that there is no device."""
+    """The allocator's figures as text: that there is no device.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.memory_summary()
+    'no CUDA device: 0 bytes allocated'
+    """
     return "no CUDA device: 0 bytes allocated"
 
 
 def list_gpu_processes(device: Any = None) -> str:
-    """The processes on a device as text: that there is no device."""
+    """The processes on a device as text: that there is no device.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.list_gpu_processes()
+    'no CUDA device: no processes'
+    """
     return "no CUDA device: no processes"
 
 
@@ -74,7 +104,11 @@ def empty_cache() -> None:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing to start anew."""
+    """Nothing to start anew.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.reset_peak_memory_stats()
+    """
 
 
 reset_accumulated_memory_stats = reset_peak_memory_stats

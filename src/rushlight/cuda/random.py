@@ -18,29 +18,50 @@ default_generators: tuple[Any, ...] = ()
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device: there is none."""
+    """Seeds the current device: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.manual_seed(0)
+    """
     int(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds all devices: there are none."""
+    """Seeds all devices: there are none.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.manual_seed_all(0)
+    """
     int(seed)
 
 
 def seed() -> None:
-    """Seeds the current device from the system's entropy: there is none."""
+    """Seeds the current device from the system's entropy: there is none.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.seed()
+    """
 
 
 seed_all = seed
 
 
 def get_rng_state_all() -> list[Any]:
-    """The state of each device: an empty list."""
+    """The state of each device: an empty list.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.get_rng_state_all()
+    []
+    """
     return []
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Sets the state of each device; states of devices that are not there raise."""
+    """Sets the state of each device; states of devices that are not there raise.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    """
     for state in new_states:
         set_rng_state(state)
 

@@ -19,7 +19,12 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """False: this build runs in one process."""
+    """False: this build runs in one process.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_available()
+    False
+    """
     return False
 
 
@@ -28,12 +33,22 @@ is_ucc_available = is_xccl_available = is_available
 
 
 def is_initialized() -> bool:
-    """False: there is no process group."""
+    """False: there is no process group.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_initialized()
+    False
+    """
     return False
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether ``torchrun`` started this process."""
+    """Whether ``torchrun`` started this process.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_torchelastic_launched()
+    False
+    """
     import os
 
     return "TORCHELASTIC_RUN_ID" in os.environ
@@ -47,17 +62,38 @@ def _no_group(name: str) -> NoReturn:
 
 
 def get_rank(group: Any = None) -> int:
-    """The number of this process. Raises: there is no process group."""
+    """The number of this process. Raises: there is no process group.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.get_rank()
+    Traceback (most recent call last):
+        ...
+    ValueError: torch.distributed.get_rank(): Default process group has not been ...
+    """
     _no_group("get_rank")
 
 
 def get_world_size(group: Any = None) -> int:
-    """The number of processes. Raises: there is no process group."""
+    """The number of processes. Raises: there is no process group.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.get_world_size()
+    Traceback (most recent call last):
+        ...
+    ValueError: torch.distributed.get_world_size(): Default process group has not been ...
+    """
     _no_group("get_world_size")
 
 
 def init_process_group(*args: Any, **kwargs: Any) -> None:
-    """Joins a process group. Raises: this build runs in one process."""
+    """Joins a process group. Raises: this build runs in one process.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.init_process_group("gloo")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: init_process_group: Distributed package doesn't have any backend built in...
+    """
     raise RuntimeError(
         "init_process_group: Distributed package doesn't have any backend built in: this build of "
         "rushlight runs in one process; ask torch.distributed.is_available() first"

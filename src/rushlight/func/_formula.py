@@ -72,6 +72,7 @@ class _Reader:
 def parse(text: str) -> Any:
     """The tree of a formula.
 
+    >>> from rushlight.func._formula import parse
     >>> parse("(1 - (y * y))")
     ('-', 1.0, ('*', 'y', 'y'))
     >>> parse("((a < 0) ? 0 : exp(a))")

@@ -18,7 +18,16 @@ _ops = _C._namespaces[""]
 
 
 class SparseJacobian(namedtuple("SparseJacobian", ["indices", "values", "size"])):
-    """The entries of a matrix: row and column of each, the values, and the matrix's size."""
+    """The entries of a matrix: row and column of each, the values, and the matrix's size.
+
+    >>> import rushlight as torch
+    >>> jacobian = torch.func.sparse_jacobian(torch.square, torch.tensor([1.0, 2.0]), torch.eye(2))
+    >>> jacobian.values
+    tensor([2., 4.])
+    >>> jacobian.to_dense()
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
 
     __slots__ = ()
 
@@ -30,7 +39,13 @@ class SparseJacobian(namedtuple("SparseJacobian", ["indices", "values", "size"])
 
 
 class Coloring:
-    """Which rows or columns of a pattern share a pass; made by `coloring`."""
+    """Which rows or columns of a pattern share a pass; made by `coloring`.
+
+    >>> import rushlight as torch
+    >>> groups = torch.func.coloring(torch.tensor([[1, 1, 0], [0, 1, 1]]))
+    >>> groups.count, groups.colors
+    (2, tensor([1, 0, 1]))
+    """
 
     def __init__(
         self, rows: Any, columns: Any, size: tuple[int, int], by: str, colors: Sequence[int]

@@ -39,7 +39,12 @@ class TracerWarning(Warning):
 
 
 class Attribute(NamedTuple):
-    """A module's attribute with its type, for ``ScriptModule``."""
+    """A module's attribute with its type, for ``ScriptModule``.
+
+    >>> import rushlight as torch
+    >>> torch.jit.Attribute(3, int).value
+    3
+    """
 
     value: Any
     type: Any
@@ -54,11 +59,23 @@ class _Strict:
 
 
 class strict_fusion(_Strict):
-    """``with strict_fusion():`` without effect: nothing is fused by scripting."""
+    """``with strict_fusion():`` without effect: nothing is fused by scripting.
+
+    >>> import rushlight as torch
+    >>> with torch.jit.strict_fusion():
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
 
 class optimized_execution(_Strict):
-    """``with optimized_execution(on):`` without effect: functions run as they are."""
+    """``with optimized_execution(on):`` without effect: functions run as they are.
+
+    >>> import rushlight as torch
+    >>> with torch.jit.optimized_execution(True):
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __init__(self, should_optimize: bool) -> None:
         self.should_optimize = should_optimize
@@ -120,7 +137,13 @@ def trace_module(mod: Any, inputs: dict[str, Any], **options: Any) -> Any:
 
 
 def freeze(mod: Any, preserved_attrs: Iterable[str] | None = None, **options: Any) -> Any:
-    """The module itself, which must be in evaluation mode."""
+    """The module itself, which must be in evaluation mode.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.Linear(2, 2).eval()
+    >>> torch.jit.freeze(layer) is layer
+    True
+    """
     if mod.training:
         raise RuntimeError(
             "freeze: Freezing is currently only implemented for modules in eval mode. "
@@ -130,12 +153,27 @@ def freeze(mod: Any, preserved_attrs: Iterable[str] | None = None, **options: An
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """The module itself."""
+    """The module itself.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.Linear(2, 2).eval()
+    >>> torch.jit.optimize_for_inference(layer) is layer
+    True
+    """
     return mod
 
 
 def script_method(fn: Any) -> Any:
-    """The method itself."""
+    """The method itself.
+
+    >>> import rushlight as torch
+    >>> class Twice(torch.nn.Module):
+    ...     @torch.jit.script_method
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Twice()(torch.ones(2))
+    tensor([2., 2.])
+    """
     return fn
 
 
@@ -143,12 +181,28 @@ script_if_tracing = export = interface = script_method
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
-    """Keeps a method out of scripting: the method itself; a decorator with or without ()."""
+    """Keeps a method out of scripting: the method itself; a decorator with or without ().
+
+    >>> import rushlight as torch
+    >>> @torch.jit.ignore
+    ... def log(x):
+    ...     return f"mean {x.mean():.1f}"
+    >>> log(torch.ones(2))
+    'mean 1.0'
+    """
     return drop if callable(drop) else lambda function: function
 
 
 def unused(fn: Any) -> Any:
-    """Keeps a method out of scripting: the method itself."""
+    """Keeps a method out of scripting: the method itself.
+
+    >>> import rushlight as torch
+    >>> @torch.jit.unused
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
     return fn
 
 
@@ -163,7 +217,12 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """``isinstance``, also of generic types by their origin."""
+    """``isinstance``, also of generic types by their origin.
+
+    >>> import rushlight as torch
+    >>> torch.jit.isinstance([1, 2], list[int]), torch.jit.isinstance(1, str)
+    (True, False)
+    """
     from typing import get_origin
 
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
@@ -191,23 +250,46 @@ def is_tracing() -> bool:
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Remembered, without effect."""
+    """Remembered, without effect.
+
+    >>> import rushlight as torch
+    >>> torch.jit.enable_onednn_fusion(True)
+    >>> torch.jit.onednn_fusion_enabled()
+    True
+    >>> torch.jit.enable_onednn_fusion(False)
+    """
     global _fusion
     _fusion = bool(enabled)
 
 
 def onednn_fusion_enabled() -> bool:
-    """What ``enable_onednn_fusion`` set."""
+    """What ``enable_onednn_fusion`` set.
+
+    >>> import rushlight as torch
+    >>> torch.jit.onednn_fusion_enabled()
+    False
+    """
     return _fusion
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Remembered by nobody; returns the former strategy, an empty one."""
+    """Remembered by nobody; returns the former strategy, an empty one.
+
+    >>> import rushlight as torch
+    >>> torch.jit.set_fusion_strategy([("STATIC", 2)])
+    []
+    """
     return []
 
 
 class Future:
-    """The result of ``fork``: a call that is complete already."""
+    """The result of ``fork``: a call that is complete already.
+
+    >>> import rushlight as torch
+    >>> future = torch.jit.fork(torch.neg, torch.ones(1))
+    >>> future.done(), future.wait()
+    (True, tensor([-1.]))
+    """
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self._error: BaseException | None = None

@@ -28,7 +28,14 @@ _strategy = "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepted for compatibility: memory is always shared by descriptors, which leave no files."""
+    """Accepted for compatibility: memory is always shared by descriptors, which leave no files.
+
+    >>> import rushlight as torch
+    >>> torch.multiprocessing.set_sharing_strategy("file_system")
+    >>> torch.multiprocessing.get_sharing_strategy()
+    'file_system'
+    >>> torch.multiprocessing.set_sharing_strategy("file_descriptor")
+    """
     global _strategy
     if new_strategy not in _STRATEGIES:
         raise AssertionError(
@@ -38,12 +45,22 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """The strategy that was set."""
+    """The strategy that was set.
+
+    >>> import rushlight as torch
+    >>> torch.multiprocessing.get_sharing_strategy()
+    'file_descriptor'
+    """
     return _strategy
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that ``set_sharing_strategy`` takes."""
+    """The names that ``set_sharing_strategy`` takes.
+
+    >>> import rushlight as torch
+    >>> sorted(torch.multiprocessing.get_all_sharing_strategies())
+    ['file_descriptor', 'file_system']
+    """
     return set(_STRATEGIES)
 
 

@@ -62,7 +62,15 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any)
 
 
 class ProcessContext:
-    """Processes that were started together."""
+    """Processes that were started together.
+
+    >>> import rushlight as torch
+    >>> context = torch.multiprocessing.start_processes(range, nprocs=2, join=False)
+    >>> while not context.join():
+    ...     pass
+    >>> [process.exitcode for process in context.processes]
+    [0, 0]
+    """
 
     def __init__(self, processes: list[Any], errors: list[Any]) -> None:
         self.processes = processes
@@ -122,7 +130,13 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """Processes started by ``spawn``."""
+    """Processes started by ``spawn``.
+
+    >>> import rushlight as torch
+    >>> context = torch.multiprocessing.spawn(range, join=False)
+    >>> len(context.pids()), context.join()
+    (1, True)
+    """
 
 
 def start_processes(
@@ -133,7 +147,14 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Runs ``fn(i, *args)`` in ``nprocs`` processes."""
+    """Runs ``fn(i, *args)`` in ``nprocs`` processes.
+
+    >>> import rushlight as torch
+    >>> done = torch.zeros(2).share_memory_()
+    >>> torch.multiprocessing.start_processes(done.__setitem__, args=(1.0,), nprocs=2)
+    >>> done
+    tensor([1., 1.])
+    """
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     for i in range(nprocs):
@@ -163,5 +184,11 @@ def spawn(
 
     An exception in one is raised here with its traceback, and the others are ended. With
     ``join=False`` a context is returned, whose ``join`` waits.
+
+    >>> import rushlight as torch
+    >>> done = torch.zeros(2).share_memory_()
+    >>> torch.multiprocessing.spawn(done.__setitem__, args=(1.0,), nprocs=2)
+    >>> done
+    tensor([1., 1.])
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -52,7 +52,14 @@ def rrelu(
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:
-    """:func:`rrelu` in place."""
+    """:func:`rrelu` in place.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([-4.0, 1.0])
+    >>> _ = torch.nn.functional.rrelu_(x, 0.25, 0.25)
+    >>> x
+    tensor([-1.,  1.])
+    """
     return rrelu(input, lower, upper, training, True)
 
 

@@ -93,7 +93,16 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`fractional_max_pool2d` with the places of the values."""
+    """:func:`fractional_max_pool2d` with the places of the values.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.functional as F
+    >>> x, half = torch.arange(16.0).view(1, 1, 4, 4), torch.full((1, 1, 2), 0.5)
+    >>> F.fractional_max_pool2d_with_indices(x, 2, output_size=2, _random_samples=half)
+    (tensor([[[[ 5.,  7.],
+              [13., 15.]]]]), tensor([[[[ 5,  7],
+              [13, 15]]]]))
+    """
     return _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -105,7 +114,15 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`fractional_max_pool3d` with the places of the values."""
+    """:func:`fractional_max_pool3d` with the places of the values.
+
+    >>> import rushlight as torch
+    >>> values, places = torch.nn.functional.fractional_max_pool3d_with_indices(
+    ...     torch.zeros(1, 1, 5, 5, 5), 2, output_size=3
+    ... )
+    >>> values.shape, places.dtype
+    (torch.Size([1, 1, 3, 3, 3]), torch.int64)
+    """
     return _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -136,6 +153,12 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """Max pooling over windows whose places are drawn, to any smaller depth, height and width."""
+    """Max pooling over windows whose places are drawn, to any smaller depth, height and width.
+
+    >>> import rushlight as torch
+    >>> x = torch.zeros(1, 1, 5, 5, 5)
+    >>> torch.nn.functional.fractional_max_pool3d(x, 2, output_ratio=0.6).shape
+    torch.Size([1, 1, 3, 3, 3])
+    """
     result = _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return result if return_indices else result[0]

@@ -455,19 +455,19 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """``interpolate`` by its older name."""
+    """Deprecated: ``interpolate`` by its older name."""
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with ``mode="nearest"`` by an older name."""
+    """Deprecated: ``interpolate`` with ``mode="nearest"``."""
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with ``mode="bilinear", align_corners=True`` by an older name."""
+    """Deprecated: ``interpolate`` with ``mode="bilinear", align_corners=True``."""
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

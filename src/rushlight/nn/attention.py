@@ -35,7 +35,16 @@ class SDPBackend(IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Accepts a choice of backends; results are the same for every choice."""
+    """Accepts a choice of backends; results are the same for every choice.
+
+    >>> import rushlight as torch
+    >>> from rushlight.nn.attention import SDPBackend, sdpa_kernel
+    >>> with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+    ...     x = torch.ones(1, 2, 4)
+    ...     torch.nn.functional.scaled_dot_product_attention(x, x, x)
+    tensor([[[1., 1., 1., 1.],
+             [1., 1., 1., 1.]]])
+    """
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not chosen or not all(isinstance(b, SDPBackend) for b in chosen):
         raise AssertionError(

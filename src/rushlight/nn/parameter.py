@@ -77,7 +77,12 @@ class Buffer(Tensor, metaclass=_BufferType):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer waits for its shape."""
+    """Whether a parameter or buffer waits for its shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.parameter.is_lazy(torch.nn.LazyLinear(2).weight)
+    True
+    """
     return isinstance(param, _Uninitialized)
 
 
@@ -135,7 +140,14 @@ class _Uninitialized:
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter whose shape comes with the first input, see the Lazy modules."""
+    """A parameter whose shape comes with the first input, see the Lazy modules.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.UninitializedParameter()
+    >>> p.materialize((2, 3))
+    >>> type(p).__name__, p.shape
+    ('Parameter', torch.Size([2, 3]))
+    """
 
     cls_to_become = Parameter
 

@@ -175,10 +175,17 @@ _PAIRS = {
 
 
 def functional(
-    kind: type[SteppedOptimizer], lists: str, optional: str, required: str, grads: str = "grads"
+    kind: type[SteppedOptimizer],
+    lists: str,
+    optional: str,
+    required: str,
+    grads: str = "grads",
+    *,
+    example: tuple[str, str, str],
 ) -> Callable[..., None]:
     """The rule of an optimizer as torch's function of lists: `lists` and `optional` name the
-    arguments that follow the parameters and their gradients, `required` those by keyword."""
+    arguments that follow the parameters and their gradients, `required` those by keyword. The
+    example is the lists and the options of a step from 1 with the gradient 1, and its result."""
     states = lists.split()
     positions = ["params", grads, *states, *optional.split()]
     name = kind.__name__.lower()
@@ -201,5 +208,15 @@ def functional(
             kind._apply(p, grad, kept, group)
 
     step.__name__ = step.__qualname__ = name
-    step.__doc__ = f"One step of {kind.__name__} for parameters, gradients and state in lists."
+    step.__module__ = kind.__module__
+    step.__doc__ = f"""One step of {kind.__name__} for parameters, gradients and state in lists.
+
+    >>> import rushlight as torch
+    >>> from {kind.__module__} import {name}
+    >>> p, grad, a, b, c = torch.ones(1), torch.ones(1), *torch.zeros(3, 1)
+    >>> options = {{{example[1]}}}
+    >>> {name}([p], [grad], {example[0]}, **options)
+    >>> p
+    {example[2]}
+    """
     return step

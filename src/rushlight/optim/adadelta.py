@@ -85,4 +85,9 @@ adadelta = functional(
     "square_avgs acc_deltas state_steps",
     "capturable foreach differentiable has_complex",
     "lr rho eps weight_decay maximize",
+    example=(
+        "[a], [b], [c], maximize=False",
+        '"lr": 0.5, "rho": 0.9, "eps": 1e-6, "weight_decay": 0',
+        "tensor([0.9984])",
+    ),
 )

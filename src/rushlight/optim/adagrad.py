@@ -102,4 +102,9 @@ adagrad = functional(
     "state_sums state_steps",
     "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
     "lr weight_decay lr_decay eps maximize",
+    example=(
+        "[a], [b], maximize=False",
+        '"lr": 0.5, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0',
+        "tensor([0.5000])",
+    ),
 )

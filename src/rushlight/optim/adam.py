@@ -118,4 +118,9 @@ adam = functional(
     "foreach capturable differentiable fused grad_scale found_inf has_complex"
     " decoupled_weight_decay",
     "amsgrad beta1 beta2 lr weight_decay eps maximize",
+    example=(
+        "[a], [b], [], [c], amsgrad=False, maximize=False",
+        '"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0',
+        "tensor([0.5000])",
+    ),
 )

@@ -77,4 +77,9 @@ adamax = functional(
     "exp_avgs exp_infs state_steps",
     "foreach maximize differentiable capturable has_complex",
     "eps beta1 beta2 lr weight_decay",
+    example=(
+        "[a], [b], [c]",
+        '"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0',
+        "tensor([0.5000])",
+    ),
 )

@@ -62,5 +62,14 @@ class AdamW(Adam, rule="AdamW"):
 
 
 def adamw(*args: Any, **options: Any) -> None:
-    """One step of AdamW for parameters, gradients and state in lists."""
+    """One step of AdamW for parameters, gradients and state in lists.
+
+    >>> import rushlight as torch
+    >>> from rushlight.optim.adamw import adamw
+    >>> p, grad, mean, square, step = torch.ones(1), torch.ones(1), *torch.zeros(3, 1)
+    >>> options = {"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.1}
+    >>> adamw([p], [grad], [mean], [square], [], [step], **options, amsgrad=False, maximize=False)
+    >>> p
+    tensor([0.4500])
+    """
     adam(*args, **options, decoupled_weight_decay=True)

@@ -83,4 +83,9 @@ asgd = functional(
     "axs mus etas state_steps",
     "foreach maximize differentiable capturable has_complex",
     "lambd lr t0 alpha weight_decay",
+    example=(
+        "[a], [b + 1], [b + 0.5], [c]",
+        '"lr": 0.5, "lambd": 1e-4, "alpha": 0.75, "t0": 1e6, "weight_decay": 0',
+        "tensor([0.4999])",
+    ),
 )

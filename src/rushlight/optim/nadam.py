@@ -101,4 +101,9 @@ nadam = functional(
     "exp_avgs exp_avg_sqs mu_products state_steps",
     "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
     "beta1 beta2 lr weight_decay momentum_decay eps",
+    example=(
+        "[a], [b], [b + 1], [c], weight_decay=0",
+        '"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "momentum_decay": 0.004',
+        "tensor([0.4718])",
+    ),
 )

@@ -96,4 +96,9 @@ radam = functional(
     "exp_avgs exp_avg_sqs state_steps",
     "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
     "beta1 beta2 lr weight_decay eps",
+    example=(
+        "[a], [b], [c]",
+        '"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0',
+        "tensor([0.5000])",
+    ),
 )

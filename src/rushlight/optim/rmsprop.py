@@ -96,4 +96,9 @@ rmsprop = functional(
     "square_avgs grad_avgs momentum_buffer_list state_steps",
     "foreach maximize differentiable capturable has_complex",
     "lr alpha eps weight_decay momentum centered",
+    example=(
+        "[a], [], [], [c], centered=False",
+        '"lr": 0.5, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0',
+        "tensor([-4.0000])",
+    ),
 )

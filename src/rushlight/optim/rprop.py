@@ -79,4 +79,9 @@ rprop = functional(
     "prevs step_sizes state_steps",
     "foreach capturable maximize differentiable has_complex",
     "step_size_min step_size_max etaminus etaplus",
+    example=(
+        "[a], [b + 0.5], [c]",
+        '"step_size_min": 1e-6, "step_size_max": 50, "etaminus": 0.5, "etaplus": 1.2',
+        "tensor([0.5000])",
+    ),
 )

@@ -114,4 +114,9 @@ sgd = functional(
     "has_sparse_grad foreach fused grad_scale found_inf",
     "weight_decay momentum lr dampening nesterov maximize",
     grads="d_p_list",
+    example=(
+        "[None], nesterov=False, maximize=False",
+        '"lr": 0.5, "momentum": 0.9, "dampening": 0, "weight_decay": 0',
+        "tensor([0.5000])",
+    ),
 )

@@ -18,25 +18,58 @@ def _refuse(name: str) -> NoReturn:
 
 
 def is_available() -> bool:
-    """False."""
+    """False: the library is not there.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.itt.is_available()
+    False
+    """
     return False
 
 
 def range_push(msg: str) -> None:
-    """Always an error."""
+    """Opens a range. Raises: the library is not there.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.itt.range_push("step")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: itt.range_push: ITT functions not installed...
+    """
     _refuse("range_push")
 
 
 def range_pop() -> None:
-    """Always an error."""
+    """Closes the innermost range. Raises: the library is not there.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.itt.range_pop()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: itt.range_pop: ITT functions not installed...
+    """
     _refuse("range_pop")
 
 
 def mark(msg: str) -> None:
-    """Always an error."""
+    """Marks a moment. Raises: the library is not there.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.itt.mark("loaded")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: itt.mark: ITT functions not installed...
+    """
     _refuse("mark")
 
 
 def range(msg: str, *args: object, **kwargs: object) -> AbstractContextManager[None]:
-    """Always an error."""
+    """A range for a block. Raises: the library is not there.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.itt.range("step")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: itt.range: ITT functions not installed...
+    """
     _refuse("range")

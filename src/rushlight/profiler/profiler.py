@@ -51,7 +51,12 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """Whether ``torch.profiler.profile`` works: it does."""
+    """Whether ``torch.profiler.profile`` works: it does.
+
+    >>> import rushlight as torch
+    >>> torch.profiler.kineto_available()
+    True
+    """
     return True
 
 

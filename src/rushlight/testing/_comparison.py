@@ -90,7 +90,11 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """The older form of ``assert_close``: dtypes may differ and NaNs are equal."""
+    """Deprecated: the older form of ``assert_close``: dtypes may differ and NaNs are equal.
+
+    >>> import rushlight as torch
+    >>> torch.testing.assert_allclose(torch.tensor([1, 2]), torch.tensor([1.0, 2.0]))
+    """
     actual, expected = _as_tensor(actual), _as_tensor(expected)
     assert_close(
         actual,

@@ -37,6 +37,7 @@ def register_pytree_node(
 ) -> None:
     """Lets objects of a class be seen as containers.
 
+    >>> from rushlight.utils._pytree import register_pytree_node, tree_leaves
     >>> class Pair:
     ...     def __init__(self, a, b):
     ...         self.a, self.b = a, b
@@ -66,6 +67,7 @@ def _is_result(cls: type) -> bool:
 def tree_flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree, and what puts them together again.
 
+    >>> from rushlight.utils._pytree import tree_flatten, tree_unflatten
     >>> leaves, spec = tree_flatten({"a": 1, "b": (2, 3)})
     >>> leaves
     [1, 2, 3]
@@ -117,6 +119,7 @@ def tree_leaves(tree: Any) -> list[Any]:
 def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """A tree of the same shape with the function's results in the place of its leaves.
 
+    >>> from rushlight.utils._pytree import tree_map
     >>> tree_map(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
     """

@@ -14,7 +14,15 @@ _next_id = count()
 
 
 class RemovableHandle:
-    """Removes a hook from the dict it was put into; also a context manager."""
+    """Removes a hook from the dict it was put into; also a context manager.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones((), requires_grad=True)
+    >>> with x.register_hook(print) as handle:
+    ...     (2 * x).backward()
+    tensor(2.)
+    >>> (2 * x).backward()  # prints nothing: the hook is gone
+    """
 
     def __init__(self, hooks: dict[int, Callable[..., Any]]) -> None:
         self.hooks = hooks
@@ -32,7 +40,17 @@ class RemovableHandle:
 
 
 def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
-    """Puts a hook at the end of the dict."""
+    """Puts a hook at the end of the dict.
+
+    >>> from rushlight.utils.hooks import add_hook
+    >>> hooks = {}
+    >>> handle = add_hook(hooks, print)
+    >>> list(hooks.values())
+    [<built-in function print>]
+    >>> handle.remove()
+    >>> hooks
+    {}
+    """
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
     handle = RemovableHandle(hooks)

@@ -8,5 +8,10 @@ __all__ = ["amp_definitely_not_available"]
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether there is no CUDA device."""
+    """Whether there is no CUDA device.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.amp.amp_definitely_not_available()
+    True
+    """
     return not cuda.is_available()

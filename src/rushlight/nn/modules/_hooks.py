@@ -77,29 +77,67 @@ def add(
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, name, buffer)`` when any module registers a buffer."""
+    """Calls ``hook(module, name, buffer)`` when any module registers a buffer.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> with modules.register_module_buffer_registration_hook(lambda m, name, b: print(name)):
+    ...     layer = torch.nn.BatchNorm1d(2)
+    running_mean
+    running_var
+    num_batches_tracked
+    """
     return add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, name, submodule)`` when any module registers a submodule."""
+    """Calls ``hook(module, name, submodule)`` when any module registers a submodule.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> with modules.register_module_module_registration_hook(lambda m, name, sub: print(sub)):
+    ...     model = torch.nn.Sequential(torch.nn.ReLU())
+    ReLU()
+    """
     return add(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, name, parameter)`` when any module registers a parameter."""
+    """Calls ``hook(module, name, parameter)`` when any module registers a parameter.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> with modules.register_module_parameter_registration_hook(lambda m, name, p: print(name)):
+    ...     layer = torch.nn.Linear(2, 2)
+    weight
+    bias
+    """
     return add(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, args)`` before the forward of every module."""
+    """Calls ``hook(module, args)`` before the forward of every module.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> with modules.register_module_forward_pre_hook(lambda m, args: print(args)):
+    ...     y = torch.nn.ReLU()(torch.ones(1))
+    (tensor([1.]),)
+    """
     return add(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Calls ``hook(module, args, output)`` after the forward of every module."""
+    """Calls ``hook(module, args, output)`` after the forward of every module.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> with modules.register_module_forward_hook(lambda m, args, output: print(m, output)):
+    ...     y = torch.nn.ReLU()(torch.ones(1))
+    ReLU() tensor([1.])
+    """
     return add(
         _global_forward_hooks,
         hook,
@@ -135,12 +173,28 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, grad_output)`` before the backward of every module."""
+    """Calls ``hook(module, grad_output)`` before the backward of every module.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with modules.register_module_full_backward_pre_hook(lambda m, grads: print(grads)):
+    ...     torch.nn.ReLU()(x).backward()
+    (tensor([1.]),)
+    """
     return add(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module.
+
+    >>> import rushlight as torch
+    >>> import rushlight.nn.modules.module as modules
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with modules.register_module_full_backward_hook(lambda m, grads, _: print(grads)):
+    ...     torch.nn.ReLU()(x).backward()
+    (tensor([1.]),)
+    """
     _choose_global(True)
     return add(_global_backward_hooks, hook)
 

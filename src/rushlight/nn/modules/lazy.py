@@ -17,7 +17,16 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin(_Base):
-    """Calls ``initialize_parameters`` with the first input, then becomes ``cls_to_become``."""
+    """Calls ``initialize_parameters`` with the first input, then becomes ``cls_to_become``.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyLinear(2)
+    >>> layer.has_uninitialized_params()
+    True
+    >>> _ = layer(torch.ones(1, 3))
+    >>> layer
+    Linear(in_features=3, out_features=2, bias=True)
+    """
 
     cls_to_become: Any = None
 

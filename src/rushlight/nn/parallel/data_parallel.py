@@ -39,6 +39,11 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """One call of a module as DataParallel makes it."""
+    """One call of a module as DataParallel makes it.
+
+    >>> import rushlight as torch
+    >>> torch.nn.parallel.data_parallel(torch.nn.ReLU(), torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     inputs = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*inputs, **(module_kwargs or {}))

@@ -46,6 +46,7 @@ class PackedSequence(PackedSequence_):
     length: `sorted_indices` says how, `unsorted_indices` is the way back.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import PackedSequence
     >>> PackedSequence(torch.arange(3.0), torch.tensor([2, 1])).double().data.dtype
     torch.float64
     """
@@ -140,6 +141,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes another one.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import invert_permutation
     >>> invert_permutation(torch.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """
@@ -159,6 +161,7 @@ def pack_padded_sequence(
     grow along the batch unless `enforce_sorted` is false.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import pack_padded_sequence
     >>> pack_padded_sequence(torch.tensor([[1, 2], [3, 0]]), [2, 1]).data
     tensor([1, 2, 3])
     """
@@ -181,6 +184,7 @@ def pad_packed_sequence(
     """The padded batch of a PackedSequence in its original order, and the lengths.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import pack_sequence, pad_packed_sequence
     >>> packed = pack_sequence([torch.tensor([1.0]), torch.tensor([2.0, 3.0])], False)
     >>> pad_packed_sequence(packed, batch_first=True, padding_value=-1.0)
     (tensor([[ 1., -1.],
@@ -210,6 +214,7 @@ def pad_sequence(
     """Sequences [length, ...] side by side in one tensor, the shorter ones padded.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import pad_sequence
     >>> pad_sequence([torch.tensor([1, 2]), torch.tensor([3])], batch_first=True)
     tensor([[1, 2],
             [3, 0]])
@@ -251,6 +256,7 @@ def unpad_sequence(
     """The sequences of a padded batch, each with its own length.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import unpad_sequence
     >>> unpad_sequence(torch.tensor([[1, 3], [2, 0]]), torch.tensor([2, 1]))
     [tensor([1, 2]), tensor([3])]
     """
@@ -262,6 +268,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     """Packs sequences [length, ...], of falling length unless `enforce_sorted` is false.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import pack_sequence
     >>> pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).data
     tensor([1, 3, 2])
     """
@@ -273,6 +280,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences of a PackedSequence in their original order.
 
     >>> import rushlight as torch
+    >>> from rushlight.nn.utils.rnn import pack_sequence, unpack_sequence
     >>> unpack_sequence(pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]))
     [tensor([1, 2]), tensor([3])]
     """

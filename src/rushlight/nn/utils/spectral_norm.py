@@ -23,7 +23,15 @@ def default_dim(module: Any) -> int:
 
 
 class SpectralNorm:
-    """Computes ``name`` from ``name_orig`` before each forward, by power iteration."""
+    """Computes ``name`` from ``name_orig`` before each forward, by power iteration.
+
+    >>> import rushlight as torch
+    >>> from rushlight.nn.utils.spectral_norm import SpectralNorm
+    >>> layer = torch.nn.Linear(3, 2)
+    >>> hook = SpectralNorm.apply(layer, "weight", n_power_iterations=1, dim=0, eps=1e-12)
+    >>> hook.compute_weight(layer, do_power_iteration=True).shape
+    torch.Size([2, 3])
+    """
 
     _version = 1
 

@@ -22,7 +22,15 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
 
 
 class WeightNorm:
-    """Computes ``name`` from ``name_g`` and ``name_v`` before each forward."""
+    """Computes ``name`` from ``name_g`` and ``name_v`` before each forward.
+
+    >>> import rushlight as torch
+    >>> from rushlight.nn.utils.weight_norm import WeightNorm
+    >>> layer = torch.nn.Linear(3, 2)
+    >>> hook = WeightNorm.apply(layer, "weight", dim=0)
+    >>> layer.weight_g.shape, layer.weight_v.shape
+    (torch.Size([2, 1]), torch.Size([2, 3]))
+    """
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name

@@ -59,7 +59,15 @@ class set_checkpoint_debug_enabled(_Setting):
 
 
 def noop_context_fn() -> Contexts:
-    """The default ``context_fn``: nothing around the forward pass, nothing around recomputation."""
+    """The default ``context_fn``: nothing around the forward pass, nothing around recomputation.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import noop_context_fn
+    >>> around_forward, around_recomputation = noop_context_fn()
+    >>> with around_forward:
+    ...     torch.ones(2)
+    tensor([1., 1.])
+    """
     return nullcontext(), nullcontext()
 
 

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 
 class CheckpointFunction:
-    """The reentrant Function of old programs: ``apply`` is ``checkpoint``."""
+    """The reentrant Function of old programs: ``apply`` is ``checkpoint``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import CheckpointFunction
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> CheckpointFunction.apply(torch.exp, True, x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
 
     @staticmethod
     def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -22,7 +30,15 @@ class CheckpointFunction:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs with each tensor replaced by a leaf that shares its memory."""
+    """The inputs with each tensor replaced by a leaf that shares its memory.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import detach_variable
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> (leaf,) = detach_variable((x.exp(),))
+    >>> leaf.is_leaf, leaf.requires_grad
+    (True, True)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "Only tuple of tensors is supported. Got Unsupported input type: "
@@ -35,7 +51,12 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns when no tensor among the inputs requires grad."""
+    """Warns when no tensor among the inputs requires grad.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import check_backward_validity
+    >>> check_backward_validity([torch.ones(1, requires_grad=True)])
+    """
     if not any(v.requires_grad for v in inputs if isinstance(v, _C.Tensor)):
         warnings.warn(
             "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
@@ -43,20 +64,35 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The accelerators among the arguments' devices, and their generators' states: none here."""
+    """The accelerators among the arguments' devices, and their generators' states: none here.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import get_device_states
+    >>> get_device_states(torch.ones(1))
+    ([], [])
+    """
     return [], []
 
 
 def set_device_states(
     devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None
 ) -> None:
-    """Sets the states that ``get_device_states`` gave."""
+    """Sets the states that ``get_device_states`` gave.
+
+    >>> from rushlight.utils.checkpoint import get_device_states, set_device_states
+    >>> set_device_states(*get_device_states())
+    """
     if devices or states:
         raise RuntimeError("set_device_states: there is no accelerator in this build")
 
 
 class DefaultDeviceType:
-    """The kind of device whose generators a checkpoint restores when no argument tells it."""
+    """The kind of device whose generators a checkpoint restores when no argument tells it.
+
+    >>> from rushlight.utils.checkpoint import DefaultDeviceType
+    >>> DefaultDeviceType.get_device_type()
+    'cpu'
+    """
 
     _kind: ClassVar[str] = "cpu"
 
@@ -76,6 +112,12 @@ class GraphExecGroup:
 
     They do so outside too: what a recomputation made stays until a backward pass takes it or its
     part of the graph is freed. Kept for programs that say it.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import GraphExecGroup, checkpoint
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> with GraphExecGroup():
+    ...     checkpoint(torch.exp, x).sum().backward()
     """
 
     _current: ClassVar[GraphExecGroup | None] = None

@@ -44,6 +44,16 @@ class SelectiveCheckpointContext:
 
     ``is_recompute`` is always False here: a recomputation repeats what the policy chose in the
     forward pass, without asking again.
+
+    >>> import rushlight as torch
+    >>> from functools import partial
+    >>> from rushlight.utils import checkpoint as ck
+    >>> def policy(context, op, *args):
+    ...     print(op.__name__, context.is_recompute)
+    ...     return ck.CheckpointPolicy.MUST_SAVE
+    >>> save_all = partial(ck.create_selective_checkpoint_contexts, policy)
+    >>> y = ck.checkpoint(torch.exp, torch.zeros(2, requires_grad=True), context_fn=save_all)
+    exp False
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
