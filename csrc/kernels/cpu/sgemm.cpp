@@ -28,9 +28,8 @@ constexpr int64_t kRows = 6, kVectors = 4, kCols = 16 * kVectors;  // the regist
 constexpr int64_t kUnroll = 4;             // steps of depth that lie together in a panel of a
 constexpr int64_t kLine = 16;              // floats
 constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
-constexpr int64_t kDepth = 512;            // of a panel, where k does not fit a whole one:
-constexpr int64_t kWhole = 1024;           // c is then written once, and never read
-constexpr int64_t kWholeHalves = 4096;     // the same where c has halves
+constexpr int64_t kDepth = 1024;           // of a panel: c is written once for each
+constexpr int64_t kWholeHalves = 4096;     // of one panel where c has halves
 constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
 constexpr int64_t kPackBlocks = 4;         // panels of b packed together
 constexpr int64_t kTaskFloats = 40 << 10;  // of a that a task packs: with a panel of b they fit L2
@@ -42,15 +41,35 @@ constexpr size_t kKeepBytes = 16 << 20;    // of workspace between calls
 int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 int64_t padded(int64_t depth) { return blocks_of(depth, kUnroll) * kUnroll; }
 
-// c[Rows][16 * Vectors] = alpha * a @ b + beta * c over one panel, whose depth is a multiple of
+// The rows of a that a kernel reads: packed, they take turns of kUnroll values; else `row` is what
+// lies between two of them.
+struct Rows {
+  const float* data;
+  int64_t row;
+};
+
+// sum += x * y in one register for the sum: the compiler would move sums about.
+__attribute__((target("avx512f"), always_inline)) inline void multiply_add(__m512& sum, __m512 x,
+                                                                           __m512 y) {
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+}
+
+// c[Height][16 * Vectors] = alpha * a @ b + beta * c over one panel, whose depth is a multiple of
 // kUnroll. Meanwhile 16 * depth floats from `soon` on are fetched into the cache.
-template <int Rows, int Vectors>
-__attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, const float* b,
+template <int Height, int Vectors, bool Packed>
+__attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const float* b,
                                                float alpha, float beta, float* c, int64_t c_row,
                                                uint64_t mask, const float* soon) {
-  __m512 acc[Rows][Vectors];
+  // A pointer for each row, which the compiler is not to make out of fewer: indexed loads are slow.
+  const float* a[Packed ? 1 : Height];
 #pragma GCC unroll 6
-  for (int r = 0; r < Rows; ++r) {
+  for (int r = 0; r < (Packed ? 1 : Height); ++r) {
+    a[r] = rows.data + r * rows.row;
+    asm("" : "+r"(a[r]));
+  }
+  __m512 acc[Height][Vectors];
+#pragma GCC unroll 6
+  for (int r = 0; r < Height; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_setzero_ps();
   }
@@ -58,7 +77,7 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
     if (p == kFetchAhead) {
       const float* row = c;
 #pragma GCC unroll 1
-      for (int r = 0; r < Rows; ++r, row += c_row) {
+      for (int r = 0; r < Height; ++r, row += c_row) {
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) __builtin_prefetch(row + 16 * v, 1);
       }
@@ -70,19 +89,24 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + u * kCols + 16 * v);
 #pragma GCC unroll 6
-      for (int r = 0; r < Rows; ++r) {
-        __m512 factor = _mm512_set1_ps(a[r * kUnroll + u]);
+      for (int r = 0; r < Height; ++r) {
+        __m512 factor = _mm512_set1_ps(Packed ? a[0][r * kUnroll + u] : a[r][u]);
 #pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_fmadd_ps(factor, x[v], acc[r][v]);
+        for (int v = 0; v < Vectors; ++v) multiply_add(acc[r][v], factor, x[v]);
       }
     }
-    a += kRows * kUnroll, b += kCols * kUnroll, soon += 16 * kUnroll;
+#pragma GCC unroll 6
+    for (int r = 0; r < (Packed ? 1 : Height); ++r) {
+      a[r] += Packed ? kRows * kUnroll : kUnroll;
+      asm("" : "+r"(a[r]));
+    }
+    b += kCols * kUnroll, soon += 16 * kUnroll;
   }
   // Hides c from the loop above: its addresses would take registers there.
   asm("" : "+r"(c), "+r"(c_row));
   __m512 scale = _mm512_set1_ps(alpha), keep = _mm512_set1_ps(beta);
 #pragma GCC unroll 6
-  for (int r = 0; r < Rows; ++r) {
+  for (int r = 0; r < Height; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) {
       float* out = c + r * c_row + 16 * v;
@@ -94,18 +118,19 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, const float* a, co
   }
 }
 
-using Kernel = void (*)(int64_t, const float*, const float*, float, float, float*, int64_t,
-                        uint64_t, const float*);
+using Kernel = void (*)(int64_t, Rows, const float*, float, float, float*, int64_t, uint64_t,
+                        const float*);
 
-template <int Vectors, size_t... I>
+template <bool Packed, int Vectors, size_t... I>
 constexpr std::array<Kernel, kRows> kernels(std::index_sequence<I...>) {
-  return {kernel<int(I) + 1, Vectors>...};
+  return {kernel<int(I) + 1, Vectors, Packed>...};
 }
-template <size_t... I>
+template <bool Packed, size_t... I>
 constexpr std::array<std::array<Kernel, kRows>, kVectors> tables(std::index_sequence<I...>) {
-  return {kernels<int(I) + 1>(std::make_index_sequence<kRows>())...};
+  return {kernels<Packed, int(I) + 1>(std::make_index_sequence<kRows>())...};
 }
-constexpr auto kKernels = tables(std::make_index_sequence<kVectors>());
+template <bool Packed>
+constexpr auto kKernels = tables<Packed>(std::make_index_sequence<kVectors>());
 
 // Memory that stays with its thread between calls.
 class Workspace {
@@ -242,10 +267,13 @@ struct Job {
   C* c;
   int64_t c_row;
   int64_t a_blocks, b_blocks;
-  int64_t slab = kRounds || k <= kWhole ? padded(k) : kDepth;  // depth of a panel
+  int64_t slab = kRounds ? padded(k) : std::min(padded(k), kDepth);  // depth of a panel
 
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
+
+  // Short rows of a are read where they lie: packing them is a good part of a small product.
+  bool reads_a() const { return !kWidens && a.col == 1 && k <= kDepth && k % kUnroll == 0; }
 
   // The panels of a task's blocks of a, for the depth from p on.
   void pack_a(int64_t begin, int64_t end, int64_t p, int64_t depth, float* out) const {
@@ -300,23 +328,31 @@ struct Job {
     return panels + (p * b_blocks + padded_depth * block) * kCols;
   }
 
+  Rows block_of_a(int64_t first, const float* packed) const {
+    if constexpr (!kWidens) {
+      if (reads_a()) return {a.at(first, 0), a.row};
+    }
+    return {packed, kUnroll};
+  }
+
   // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
   void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
-    float* a_panels = a_space.reserve((i_end - i_begin) * kRows * slab);
+    float* a_panels = reads_a() ? nullptr : a_space.reserve((i_end - i_begin) * kRows * slab);
     for (int64_t p = 0; p < k; p += slab) {
       int64_t depth = std::min(slab, k - p), steps = padded(depth);
-      pack_a(i_begin, i_end, p, depth, a_panels);
+      if (!reads_a()) pack_a(i_begin, i_end, p, depth, a_panels);
       float keep = p == 0 ? beta : 1.0f;
       for (int64_t j = j_begin; j < j_end; ++j) {
         int64_t col = j * kCols, cols = std::min(kCols, n - col);
         const float* x = panel(p, steps, j);
-        const auto& table = kKernels[size_t(blocks_of(cols, 16) - 1)];
+        size_t vectors = size_t(blocks_of(cols, 16));
+        const auto& table = reads_a() ? kKernels<false>[vectors - 1] : kKernels<true>[vectors - 1];
         uint64_t mask = cols == 64 ? ~uint64_t(0) : (uint64_t(1) << cols) - 1;
         for (int64_t i = i_begin; i < i_end; ++i) {
           int64_t first = row(i), height = row(i + 1) - first;
           // The next panel of b comes in quarters, beside the first blocks.
           const float* soon = x + kCols * steps + std::min(i - i_begin, kVectors - 1) * 16 * steps;
-          const float* y = a_panels + (i - i_begin) * kRows * steps;
+          Rows y = block_of_a(first, a_panels + (i - i_begin) * kRows * steps);
           C* out = c + first * c_row + col;
           if constexpr (kRounds) {
             alignas(64) float block[kRows * kCols];
@@ -352,6 +388,9 @@ struct Job {
       side = (side + 1) / 2;
     }
     int64_t rows = blocks_of(a_blocks, down), columns = blocks_of(b_blocks, across);
+    // The same number for every thread: they end together.
+    int64_t threads = thread_count();
+    if (rows > threads) rows = std::min(blocks_of(rows, threads) * threads, a_blocks);
     parallel_chunks(rows * columns, [&](int64_t task) {
       int64_t i = task / columns, j = task % columns;
       compute(i * a_blocks / rows, (i + 1) * a_blocks / rows, j * b_blocks / columns,
