@@ -319,14 +319,23 @@ class TestTensorMethods:
         t = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
         assert t.apply_(lambda v: v + 1).tolist() == [[2, 4], [3, 5]]
         assert t.map_(torch.tensor([1.0, 2.0]), lambda a, b: a * b).tolist() == [[2, 8], [3, 10]]
-        with pytest.raises(TypeError):
+        with pytest.raises(RuntimeError, match=r"Use x.detach\(\).apply_\(\)"):
             leaf([1.0]).apply_(abs)
+        with pytest.raises(RuntimeError, match=r"Use x.detach\(\).map_\(\)"):
+            torch.zeros(1).map_(leaf([1.0]), max)
+
+    def test_set_without_a_source(self):
+        t = torch.zeros(2, 3, dtype=torch.int64)
+        assert t.set_() is t
+        assert (t.shape, t.dtype) == ((0,), torch.int64)
 
     def test_sameness(self):
         t = torch.zeros(2, 3)
         assert t.is_same_size(torch.ones(2, 3))
         assert t.is_set_to(t.view(2, 3))
         assert not t.is_set_to(t.t())
+        with pytest.raises(TypeError, match="must be Tensor, not int"):
+            t.is_set_to(3)
         assert torch.ones(2).resize_as_(t).shape == (2, 3)
 
 

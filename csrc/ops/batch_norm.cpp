@@ -268,6 +268,9 @@ struct BatchNormFunctional : Composite {
       fail_as(PyExc_ValueError,
               "Expected more than 1 value per channel when training, got input size torch.Size(",
               input.sizes(), ")");
+    if (training ? !(eps > 0) : !(eps >= 0))
+      fail_as(PyExc_ValueError, "batch_norm eps must be ",
+              training ? "positive during training" : "non-negative", ", but got ", eps);
     return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   }
   static int64_t values_per_channel(const Var& input) {

@@ -286,7 +286,7 @@ class Tensor:
     ) -> Tensor: ...
     def set_(
         self,
-        source: Tensor,
+        source: Tensor | None = None,
         storage_offset: _int = 0,
         size: Sequence[_int] | None = None,
         stride: Sequence[_int] | None = None,

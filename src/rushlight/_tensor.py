@@ -407,6 +407,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     >>> x.is_set_to(x.view(4)), x.is_set_to(x[1:]), x.is_set_to(x.clone())
     (True, False, False)
     """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"is_set_to(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
     return (
         self._is_same_storage(tensor)
         and self.storage_offset() == tensor.storage_offset()
@@ -422,7 +424,9 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     tensor([1., 2., 3.])
     """
     if self.requires_grad:
-        raise TypeError("can't call apply_() on Variable that requires grad. Use tensor.apply_()")
+        raise RuntimeError(
+            "Can't call apply_() on a tensor that requires grad. Use x.detach().apply_() instead."
+        )
     values = [callable(x) for x in self.flatten().tolist()]
     return self.copy_(_C._tensor(values, self.dtype, None, False).reshape(self.shape))
 
@@ -434,7 +438,9 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     tensor([4, 9])
     """
     if self.requires_grad or tensor.requires_grad:
-        raise TypeError("can't call map_() on Variable that requires grad")
+        raise RuntimeError(
+            "Can't call map_() on tensors that require grad. Use x.detach().map_() instead."
+        )
     other = tensor.expand(self.shape).flatten().tolist()
     pairs = zip(self.flatten().tolist(), other, strict=True)
     values = [callable(x, y) for x, y in pairs]
@@ -452,9 +458,13 @@ def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Te
 
 
 def set_(
-    self: Tensor, source: Tensor, storage_offset: int = 0, size: Any = None, stride: Any = None
+    self: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
 ) -> Tensor:
-    """Points this tensor at the memory of ``source``.
+    """Points this tensor at the memory of ``source``; without one, at none: it becomes empty.
 
     >>> x, y = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(1)
     >>> y.set_(x)
@@ -463,6 +473,8 @@ def set_(
     >>> x
     tensor([7., 2., 3.])
     """
+    if source is None:
+        source = self.new_empty(0)
     size = source.shape if size is None else size
     stride = source.stride() if stride is None else stride
     return self._set_storage(
