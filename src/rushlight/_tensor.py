@@ -408,7 +408,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     (True, False, False)
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"is_set_to(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
+        kind = type(tensor).__name__
+        raise TypeError(f"is_set_to(): argument 'tensor' must be Tensor, not {kind}")
     return (
         self._is_same_storage(tensor)
         and self.storage_offset() == tensor.storage_offset()
