@@ -8,6 +8,7 @@
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
+#include "autograd/sharing.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -43,6 +44,7 @@ class Run {
     Active now(this);
     for (const Edge& root : request_.roots)
       if (visit(root.node)) explore(root.node);
+    shares_ = derived_ && may_share();
     if (!request_.inputs.empty()) mark_needed();
     for (size_t i = 0; i < request_.roots.size(); i++) {
       const Edge& root = request_.roots[i];
@@ -67,12 +69,20 @@ class Run {
   // The run that this thread is in, and the one it interrupted.
   class Active {
    public:
-    explicit Active(Run* run) : before_(std::exchange(active, run)) { run->number_ = begin_run(); }
-    ~Active() { active = before_; }
+    explicit Active(Run* run)
+        : before_(std::exchange(active, run)),
+          derives_(std::exchange(modes.derives, run->request_.create_graph)) {
+      run->number_ = begin_run();
+    }
+    ~Active() {
+      active = before_;
+      modes.derives = derives_;
+    }
     Active(const Active&) = delete;
 
    private:
     Run* before_;
+    bool derives_;
   };
 
   // Takes the node's scratch for this run, or a place of our own when another run has it.
@@ -99,6 +109,7 @@ class Run {
     while (!stack.empty()) {
       Node* node = stack.back();
       stack.pop_back();
+      derived_ |= node->derived;
       for (uint32_t i = 0; i < node->edge_count; i++) {
         Node* next = node->edges[i].node;
         if (!next) continue;
@@ -142,6 +153,7 @@ class Run {
       ops::accumulate_into(sum.get(), grad.get());
     } else {
       GradMode mode(request_.create_graph);
+      Sharing sharing(shares_);
       sum = ops::add(sum, grad);
     }
   }
@@ -222,7 +234,10 @@ class Run {
     }
     Pass pass{request_.create_graph, differentiable(), grads, results};
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
-    if (any || is_function(node)) apply_node(node, pass);
+    if (bool function = is_function(node); any || function) {
+      Sharing sharing(shares_ && !function);
+      apply_node(node, pass);
+    }
     if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
     if (!request_.keep_graph) free_saved(node, number_);
     for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
@@ -274,6 +289,7 @@ class Run {
   // Sums a broadcast gradient and casts it, so that rules need not.
   void conform(Node* node, int i, Var& grad, const TensorMeta& meta) {
     GradMode mode(request_.create_graph);
+    Sharing sharing(shares_);
     try {
       if (grad->sizes != meta.sizes) {
         if (!expandable(meta.sizes, grad->sizes))
@@ -296,12 +312,20 @@ class Run {
     return true;
   }
 
+  // Nodes that are kept, and results that nobody counts, times or sees being made.
+  bool may_share() const {
+    return request_.create_graph && request_.keep_graph && !dual_levels && !modes.anomaly &&
+           !modes.watched && !modes.profiled && !modes.autocast && !saved_hooks.stack;
+  }
+
   // Fused kernels see neither tangents nor hidden dimensions, which gradients get on the way.
   bool differentiable() const { return recorded_ || batched_tensors; }
 
   Request& request_;
   uint32_t number_ = 0;
   bool recorded_ = request_.create_graph || dual_levels;
+  bool derived_ = false;  // a backward pass recorded a part of the graph
+  bool shares_ = false;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
   std::unordered_map<Node*, char> wanted_;
@@ -341,6 +365,13 @@ std::vector<Var> run_backward(Request& request) {
 }
 
 Var for_user(Var grad) {
+  if (Node* node = grad->grad_fn) {
+    if (node->shared) {  // users get one that serves nobody else
+      GradMode on(true);
+      grad = ops::clone(grad);
+    }
+    grad->grad_fn->shown = true;
+  }
   if (is_exclusive(grad.get()) || grad->requires_grad) return grad;
   Var copy = lazy_clone(grad.get());
   if (grad->grad_fn) set_history(copy.get(), grad->grad_fn, int(grad->output_nr));

@@ -15,6 +15,8 @@ struct Modes {
   bool watched = false;            // node_creation_hook is active
   bool autocast = false;           // ops that state a policy cast their arguments
   bool profiled = false;           // ops and nodes are timed
+  bool derives = false;            // a backward pass that records itself is running
+  bool shares = false;             // ops look for results they gave before (autograd/sharing.h)
   uint64_t levels = ~uint64_t(0);  // the dual levels whose tangents are seen, a bit for each
 
   bool records() const { return grad && !inference; }

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "autograd/batch.h"
+#include "autograd/sharing.h"
 #include "tensor/pool.h"
 
 namespace rl {
@@ -72,6 +73,9 @@ void init_node(Node* node, const NodeClass* cls, int edges, int outputs) {
   node->freed = false;
   node->freed_by = 0;
   node->leads_to_python = false;
+  node->derived = modes.derives;
+  node->shared = false;
+  node->shown = false;
   node->run = nullptr;
   new (&node->scratch) Scratch();
   node_in_making = node;
@@ -192,6 +196,7 @@ void announce(Node* node) {
   PyObject* hooks = PyList_AsTuple(creation_hooks);
   if (!hooks) throw PythonError{};
   modes.watched = false;  // what the hooks compute is their own affair
+  Sharing off(false);
   bool done = true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(hooks) && done; i++) {
     PyObject* result =

@@ -98,6 +98,9 @@ struct Node {
   bool freed;                // saved tensors were released
   uint32_t freed_by;         // by this backward run
   bool leads_to_python;      // a cycle may pass through it: the collector tracks it
+  bool derived;              // recorded by a backward pass
+  bool shared;               // its result serves more than one call (autograd/sharing.h)
+  bool shown;                // users know its result
 
   void* run;  // the backward run that uses `scratch` now
   Scratch scratch;

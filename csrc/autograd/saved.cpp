@@ -7,6 +7,7 @@
 #include "autograd/forward.h"
 #include "autograd/modes.h"
 #include "autograd/node.h"
+#include "autograd/sharing.h"
 #include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/module_type.h"
@@ -22,6 +23,7 @@ PyObject* as_object(Tensor* t) { return reinterpret_cast<PyObject*>(t); }
 // Calls a hook with recording off.
 Var call_unpack(PyObject* hook, Var content) {
   GradMode off(false);
+  Sharing alone(false);
   PyObject* result = PyObject_CallOneArg(hook, content.object());
   if (!result) throw PythonError{};
   return Var::steal(reinterpret_cast<Tensor*>(result));

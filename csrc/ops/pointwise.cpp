@@ -7,6 +7,7 @@
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
+#include "autograd/sharing.h"
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
@@ -443,6 +444,13 @@ Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* i
   return out;
 }
 
+Var run_shared(const Pointwise& op, const Var* in, const double* params) {
+  CallKey key(&op);
+  for (int i = 0; i < op.inputs; i++) key.add(in[i]);
+  for (int i = 0; i < op.params; i++) key.add(params[i]);
+  return shared(key, [&] { return run_plain(op, in, params, nullptr, false); });
+}
+
 }  // namespace
 
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
@@ -459,6 +467,8 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
     for (int i = 0; i < op.inputs; i++) levels |= levels_of(in[i].get());
     if (levels) return run_dual(op, in, params, into, inplace, levels);
   }
+  if (modes.shares && !into) [[unlikely]]
+    return run_shared(op, in, params);
   return run_plain(op, in, params, into, inplace);
 }
 

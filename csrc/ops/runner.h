@@ -7,6 +7,7 @@
 #include "autograd/cuts.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
+#include "autograd/sharing.h"
 #include "ops/batch.h"
 #include "ops/each.h"
 #include "ops/formula.h"
@@ -72,8 +73,20 @@ struct Runner<Op, R (*)(A...)> {
     if constexpr (Op::autocast != Autocast::None)
       if (modes.autocast) [[unlikely]]
         return run_cast(args...);
+    if constexpr (shareable)
+      if (modes.shares) [[unlikely]] {
+        CallKey key(&node_class());
+        (key.add(args), ...);
+        return shared(key, [&] { return execute(args...); });
+      }
     return execute(args...);
   }
+  // Ops that rules of many derivatives are made of. None of them draws numbers or is called for
+  // memory of its own.
+  static constexpr std::string_view family = Op::family;
+  static constexpr bool shareable =
+      std::is_same_v<R, Var> && (Op::form == Form::Linear || Op::form == Form::General) &&
+      (Op::is_view || family == "reduction" || family == "contraction");
 
   // In a mixed precision region, as the op's policy says.
   [[gnu::noinline]] static R run_cast(const std::decay_t<A>&... args) {

@@ -39,6 +39,8 @@ Storage* blank_storage() {
   s->writes = nullptr;
   s->writer = {};
   s->writer_op = nullptr;
+  s->number = 0;
+  s->numbered = 0;
   return s;
 }
 

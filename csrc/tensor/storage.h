@@ -36,6 +36,8 @@ struct Storage {
   WriteLog* writes;
   Where writer;  // the line of the last in-place write
   const char* writer_op;
+  uint64_t number;    // of its content, for autograd/sharing.h; 0: nobody asked
+  uint32_t numbered;  // the version that the number is of
   alignas(64) char inline_data[64];
 };
 
