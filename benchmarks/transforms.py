@@ -135,7 +135,7 @@ def taylor_rows(bench: Bench) -> Iterable[Row]:
 
 def nested_rows(bench: Bench) -> Iterable[Row]:
     """Derivatives of a number by nesting grad: the cost grows with every order."""
-    for order in (3, 5):
+    for order in (3, 5, 7):
         name = f"grad nested {order} times, tanh"
 
         def names(torch: Any, order: int = order) -> dict[str, Any]:
