@@ -173,6 +173,9 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
+    from rushlight._legacy import NAMES as legacy
     from rushlight._settings import __all__ as settings
+    from rushlight.amp._state import __all__ as autocast
 
-    return sorted({*globals(), *_lazy_modules, *_lazy_names, *settings} - {"TYPE_CHECKING"})
+    lazy = {*_lazy_modules, *_lazy_names, *legacy, *settings, *autocast}
+    return sorted({*globals(), *lazy} - {"TYPE_CHECKING"})

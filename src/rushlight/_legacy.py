@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from rushlight import _C
 from rushlight._tensor import _LEGACY
 
+NAMES = tuple(f"{short}Tensor" for short in _LEGACY)
 _ops = _C._namespaces[""]
 
 

@@ -400,7 +400,7 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
     return self.shape == other.shape
 
 
-def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+def is_set_to(self: Tensor, tensor: object) -> bool:
     """Whether both see the same memory with the same shape and strides.
 
     >>> x = torch.zeros(4)

@@ -97,7 +97,6 @@ def _checked_bool(value: bool, function: str, position: int) -> bool:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether ops on this type of device cast their arguments now.
 
-    >>> import rushlight as torch
     >>> with torch.autocast("cpu"):
     ...     torch.is_autocast_enabled("cpu")
     True
@@ -109,6 +108,11 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     """Switches mixed precision in this thread; ``torch.autocast`` does so for a region.
 
     With one argument, a bool, it is meant for CUDA.
+
+    >>> torch.set_autocast_enabled("cpu", True)
+    >>> (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    torch.bfloat16
+    >>> torch.set_autocast_enabled("cpu", False)
     """
     if enabled is None:
         enabled = _checked_bool(device_type, "set_autocast_enabled", 1)  # type: ignore[arg-type]
@@ -121,7 +125,6 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """The dtype that matrix products take in a mixed precision region.
 
-    >>> import rushlight as torch
     >>> torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda")
     (torch.bfloat16, torch.float16)
     """
@@ -129,7 +132,13 @@ def get_autocast_dtype(device_type: str) -> _C.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
-    """Sets the dtype of mixed precision in this thread."""
+    """Sets the dtype of mixed precision in this thread.
+
+    >>> torch.set_autocast_dtype("cpu", torch.float16)
+    >>> torch.get_autocast_dtype("cpu")
+    torch.float16
+    >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    """
     kind = _autocast_kind(device_type, "set_autocast_dtype")
     if not isinstance(dtype, _C.dtype):
         raise TypeError(
@@ -140,27 +149,47 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether a region casts each parameter once only."""
+    """Whether a region casts each parameter once only.
+
+    >>> torch.is_autocast_cache_enabled()
+    True
+    """
     return _C._is_autocast_cached()
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Says whether a region casts each parameter once only."""
+    """Says whether a region casts each parameter once only.
+
+    >>> torch.set_autocast_cache_enabled(True)
+    """
     _C._set_autocast_cached(_checked_bool(enabled, "set_autocast_cache_enabled", 1))
 
 
 def clear_autocast_cache() -> None:
-    """Forgets the parameters that were cast."""
+    """Forgets the parameters that were cast.
+
+    >>> with torch.autocast("cpu"):
+    ...     product = torch.nn.Linear(2, 2)(torch.ones(2))
+    ...     torch.clear_autocast_cache()
+    """
     _C._clear_autocast_cache()
 
 
 def autocast_increment_nesting() -> int:
-    """Enters a region: how many there are now, one in the other."""
+    """Enters a region: how many there are now, one in the other.
+
+    >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
+    (1, 0)
+    """
     return _C._enter_autocast()
 
 
 def autocast_decrement_nesting() -> int:
-    """Leaves a region: how many there are still."""
+    """Leaves a region: how many there are still.
+
+    >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
+    (1, 0)
+    """
     return _C._leave_autocast()
 
 
@@ -184,20 +213,26 @@ def _deprecated(
 
 
 is_autocast_cpu_enabled = _deprecated(
-    "is_autocast_cpu_enabled", is_autocast_enabled, "cpu", 'Older is_autocast_enabled("cpu").'
+    "is_autocast_cpu_enabled", is_autocast_enabled, "cpu", 'Deprecated: is_autocast_enabled("cpu").'
 )
 set_autocast_cpu_enabled = _deprecated(
-    "set_autocast_cpu_enabled", set_autocast_enabled, "cpu", 'Older set_autocast_enabled("cpu", …).'
+    "set_autocast_cpu_enabled",
+    set_autocast_enabled,
+    "cpu",
+    'Deprecated: set_autocast_enabled("cpu", …).',
 )
 get_autocast_cpu_dtype = _deprecated(
-    "get_autocast_cpu_dtype", get_autocast_dtype, "cpu", 'Older get_autocast_dtype("cpu").'
+    "get_autocast_cpu_dtype", get_autocast_dtype, "cpu", 'Deprecated: get_autocast_dtype("cpu").'
 )
 set_autocast_cpu_dtype = _deprecated(
-    "set_autocast_cpu_dtype", set_autocast_dtype, "cpu", 'Older set_autocast_dtype("cpu", …).'
+    "set_autocast_cpu_dtype", set_autocast_dtype, "cpu", 'Deprecated: set_autocast_dtype("cpu", …).'
 )
 get_autocast_gpu_dtype = _deprecated(
-    "get_autocast_gpu_dtype", get_autocast_dtype, "cuda", 'Older get_autocast_dtype("cuda").'
+    "get_autocast_gpu_dtype", get_autocast_dtype, "cuda", 'Deprecated: get_autocast_dtype("cuda").'
 )
 set_autocast_gpu_dtype = _deprecated(
-    "set_autocast_gpu_dtype", set_autocast_dtype, "cuda", 'Older set_autocast_dtype("cuda", …).'
+    "set_autocast_gpu_dtype",
+    set_autocast_dtype,
+    "cuda",
+    'Deprecated: set_autocast_dtype("cuda", …).',
 )
