@@ -165,6 +165,11 @@ using PartialType =
 template <class Op>
 inline constexpr bool kPadded = Op::cost >= 4;
 inline constexpr int64_t kLanes = 16;
+template <class T>
+RL_INLINE void pad(T* vector, const T* from, int64_t count) {
+  std::fill_n(vector, kLanes, from[0]);
+  std::memcpy(vector, from, size_t(count) * sizeof(T));
+}
 
 template <class Op, class T>
 RL_INLINE void forward_run(ValueType<Op, T>* y, const T* a, const T* b, const T* c, const T* p,
@@ -186,16 +191,13 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
     int64_t whole = n / kLanes * kLanes;
     forward_run<Op, T>(y, a, b, c, p.p, whole);
     if (whole == n) return;
-    T x[3][kLanes];
+    T x[Op::inputs][kLanes];
     R last[kLanes];
-    for (int64_t i = 0; i < kLanes; i++) {
-      int64_t at = whole + i < n ? whole + i : whole;
-      x[0][i] = a[at];
-      x[1][i] = b[at];
-      x[2][i] = c[at];
-    }
-    forward_run<Op, T>(last, x[0], x[1], x[2], p.p, kLanes);
-    for (int64_t i = whole; i < n; i++) y[i] = last[i - whole];
+    const T* from[] = {a, b, c};
+    for (int k = 0; k < Op::inputs; k++) pad(x[k], from[k] + whole, n - whole);
+    forward_run<Op, T>(last, x[0], x[Op::inputs > 1 ? 1 : 0], x[Op::inputs > 2 ? 2 : 0], p.p,
+                       kLanes);
+    std::memcpy(y + whole, last, size_t(n - whole) * sizeof(R));
   }
 }
 template <class Op, class T>
@@ -236,10 +238,12 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
     if (whole == n) return;
     const T* from[5] = {g, a, b, c, o};
     T x[5][kLanes], last[kLanes];
-    for (int k = 0; k < 5; k++)
-      for (int64_t i = 0; i < kLanes; i++) x[k][i] = from[k][whole + i < n ? whole + i : whole];
-    backward_run<Op, K, T>(last, x[0], x[1], x[2], x[3], x[4], p.p, kLanes);
-    for (int64_t i = whole; i < n; i++) y[i] = last[i - whole];
+    for (int k = 0; k < 5; k++) {
+      if (k > 0 && from[k] == g) from[k] = x[0];
+      else pad(x[k], std::exchange(from[k], x[k]) + whole, n - whole);
+    }
+    backward_run<Op, K, T>(last, x[0], from[1], from[2], from[3], from[4], p.p, kLanes);
+    std::memcpy(y + whole, last, size_t(n - whole) * sizeof(T));
   }
 }
 template <class Op, int K, class T>
