@@ -30,6 +30,9 @@ constexpr int64_t kLine = 16;              // floats
 constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
 constexpr int64_t kDepth = 1024;           // of a panel: c is written once for each
 constexpr int64_t kWholeHalves = 4096;     // of one panel where c has halves
+constexpr int64_t kPiece = 64;             // of depth, whose lines stay in the first-level cache
+constexpr int64_t kNear = 512;             // floats between columns of a that are not packed
+constexpr int64_t kConflict = 256;         // floats: that distance, and its multiples, are bad
 constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
 constexpr int64_t kPackBlocks = 4;         // panels of b packed together
 constexpr int64_t kTaskFloats = 40 << 10;  // of a that a task packs: with a panel of b they fit L2
@@ -41,11 +44,12 @@ constexpr size_t kKeepBytes = 16 << 20;    // of workspace between calls
 int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 int64_t padded(int64_t depth) { return blocks_of(depth, kUnroll) * kUnroll; }
 
-// The rows of a that a kernel reads: packed, they take turns of kUnroll values; else `row` is what
-// lies between two of them.
+// How a kernel finds its rows of a: packed, where they take turns of kUnroll values, or in a
+// itself, row by row or column by column.
+enum class Reads { Packed, Rows, Columns };
 struct Rows {
   const float* data;
-  int64_t row;
+  int64_t stride;  // between rows or columns of a
 };
 
 // sum += x * y in one register for the sum: the compiler would move sums about.
@@ -56,15 +60,16 @@ __attribute__((target("avx512f"), always_inline)) inline void multiply_add(__m51
 
 // c[Height][16 * Vectors] = alpha * a @ b + beta * c over one panel, whose depth is a multiple of
 // kUnroll. Meanwhile 16 * depth floats from `soon` on are fetched into the cache.
-template <int Height, int Vectors, bool Packed>
+template <int Height, int Vectors, Reads How>
 __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const float* b,
                                                float alpha, float beta, float* c, int64_t c_row,
                                                uint64_t mask, const float* soon) {
   // A pointer for each row, which the compiler is not to make out of fewer: indexed loads are slow.
-  const float* a[Packed ? 1 : Height];
+  constexpr int kPointers = How == Reads::Rows ? Height : 1;
+  const float* a[kPointers];
 #pragma GCC unroll 6
-  for (int r = 0; r < (Packed ? 1 : Height); ++r) {
-    a[r] = rows.data + r * rows.row;
+  for (int r = 0; r < kPointers; ++r) {
+    a[r] = rows.data + r * rows.stride;
     asm("" : "+r"(a[r]));
   }
   __m512 acc[Height][Vectors];
@@ -90,14 +95,20 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const f
       for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + u * kCols + 16 * v);
 #pragma GCC unroll 6
       for (int r = 0; r < Height; ++r) {
-        __m512 factor = _mm512_set1_ps(Packed ? a[0][r * kUnroll + u] : a[r][u]);
+        __m512 factor = _mm512_set1_ps(How == Reads::Packed ? a[0][r * kUnroll + u]
+                                       : How == Reads::Rows ? a[r][u]
+                                                            : a[0][r]);
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) multiply_add(acc[r][v], factor, x[v]);
       }
+      if constexpr (How == Reads::Columns) {
+        a[0] += rows.stride;
+        asm("" : "+r"(a[0]));
+      }
     }
 #pragma GCC unroll 6
-    for (int r = 0; r < (Packed ? 1 : Height); ++r) {
-      a[r] += Packed ? kRows * kUnroll : kUnroll;
+    for (int r = 0; r < kPointers && How != Reads::Columns; ++r) {
+      a[r] += How == Reads::Packed ? kRows * kUnroll : kUnroll;
       asm("" : "+r"(a[r]));
     }
     b += kCols * kUnroll, soon += 16 * kUnroll;
@@ -121,16 +132,16 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const f
 using Kernel = void (*)(int64_t, Rows, const float*, float, float, float*, int64_t, uint64_t,
                         const float*);
 
-template <bool Packed, int Vectors, size_t... I>
+template <Reads How, int Vectors, size_t... I>
 constexpr std::array<Kernel, kRows> kernels(std::index_sequence<I...>) {
-  return {kernel<int(I) + 1, Vectors, Packed>...};
+  return {kernel<int(I) + 1, Vectors, How>...};
 }
-template <bool Packed, size_t... I>
+template <Reads How, size_t... I>
 constexpr std::array<std::array<Kernel, kRows>, kVectors> tables(std::index_sequence<I...>) {
-  return {kernels<Packed, int(I) + 1>(std::make_index_sequence<kRows>())...};
+  return {kernels<How, int(I) + 1>(std::make_index_sequence<kRows>())...};
 }
-template <bool Packed>
-constexpr auto kKernels = tables<Packed>(std::make_index_sequence<kVectors>());
+template <Reads How>
+constexpr auto kKernels = tables<How>(std::make_index_sequence<kVectors>());
 
 // Memory that stays with its thread between calls.
 class Workspace {
@@ -187,13 +198,13 @@ void pack_rows(View<float> a, int64_t rows, int64_t depth, float* out) {
       }
       for (; q < whole; q += kUnroll, to += kStep) _mm_storeu_ps(to, _mm_loadu_ps(from + q));
     }
-  } else if (a.row == 1 && rows == kRows) {
+  } else if (a.row == 1 && rows >= 4) {
     for (int64_t q = 0; q < whole; q += kUnroll) {
       const float* from = in + q * a.col;
       float* to = out + q * kRows;
-      auto pair = [&](int64_t u) {
-        double two;
-        std::memcpy(&two, from + u * a.col + 4, sizeof two);
+      auto pair = [&](int64_t u) {  // rows 4 and 5, where they exist
+        double two = 0;
+        std::memcpy(&two, from + u * a.col + 4, size_t(rows == kRows ? 8 : rows == 5 ? 4 : 0));
         return _mm_castpd_ps(_mm_set_sd(two));
       };
       __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col), _mm_loadu_ps(from + 2 * a.col),
@@ -239,7 +250,6 @@ void pack_columns(View<float> b, int64_t depth, int64_t cols, float* out) {
 }
 template <class T>
 void pack_columns(View<T> b, int64_t depth, int64_t cols, float* out) {
-  constexpr int64_t kPiece = 64;  // stays in the first-level cache
   float wide[kPiece * kCols];
   for (int64_t q = 0; q < depth; q += kPiece) {
     int64_t count = std::min(kPiece, depth - q);
@@ -272,8 +282,12 @@ struct Job {
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
 
-  // Short rows of a are read where they lie: packing them is a good part of a small product.
-  bool reads_a() const { return !kWidens && a.col == 1 && k <= kDepth && k % kUnroll == 0; }
+  // Where rows or columns of a are short they are read where they lie: packing them is a good part
+  // of a small product. Columns whole KBs apart would fall on few places of the cache.
+  Reads reads = kWidens || k > kDepth || k % kUnroll != 0                ? Reads::Packed
+                : a.col == 1                                             ? Reads::Rows
+                : a.row == 1 && a.col <= kNear && a.col % kConflict != 0 ? Reads::Columns
+                                                                         : Reads::Packed;
 
   // The panels of a task's blocks of a, for the depth from p on.
   void pack_a(int64_t begin, int64_t end, int64_t p, int64_t depth, float* out) const {
@@ -285,9 +299,14 @@ struct Job {
     } else {
       from = {a.at(first, p), a.row, a.col};
     }
-    for (int64_t i = begin; i < end; ++i, out += kRows * padded(depth)) {
-      View<float> block{from.at(row(i) - first, 0), from.row, from.col};
-      pack_rows(block, row(i + 1) - row(i), depth, out);
+    // Blocks side by side are parts of the same lines: these are read while they are in the cache.
+    int64_t piece = from.row == 1 ? kPiece : depth;
+    for (int64_t q = 0; q < depth; q += piece) {
+      for (int64_t i = begin; i < end; ++i) {
+        View<float> block{from.at(row(i) - first, q), from.row, from.col};
+        pack_rows(block, row(i + 1) - row(i), std::min(piece, depth - q),
+                  out + ((i - begin) * padded(depth) + q) * kRows);
+      }
     }
   }
 
@@ -330,23 +349,27 @@ struct Job {
 
   Rows block_of_a(int64_t first, const float* packed) const {
     if constexpr (!kWidens) {
-      if (reads_a()) return {a.at(first, 0), a.row};
+      if (reads == Reads::Rows) return {a.at(first, 0), a.row};
+      if (reads == Reads::Columns) return {a.at(first, 0), a.col};
     }
     return {packed, kUnroll};
   }
 
   // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
   void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
-    float* a_panels = reads_a() ? nullptr : a_space.reserve((i_end - i_begin) * kRows * slab);
+    bool packs = reads == Reads::Packed;
+    float* a_panels = packs ? a_space.reserve((i_end - i_begin) * kRows * slab) : nullptr;
     for (int64_t p = 0; p < k; p += slab) {
       int64_t depth = std::min(slab, k - p), steps = padded(depth);
-      if (!reads_a()) pack_a(i_begin, i_end, p, depth, a_panels);
+      if (packs) pack_a(i_begin, i_end, p, depth, a_panels);
       float keep = p == 0 ? beta : 1.0f;
       for (int64_t j = j_begin; j < j_end; ++j) {
         int64_t col = j * kCols, cols = std::min(kCols, n - col);
         const float* x = panel(p, steps, j);
         size_t vectors = size_t(blocks_of(cols, 16));
-        const auto& table = reads_a() ? kKernels<false>[vectors - 1] : kKernels<true>[vectors - 1];
+        const auto& table = packs                  ? kKernels<Reads::Packed>[vectors - 1]
+                            : reads == Reads::Rows ? kKernels<Reads::Rows>[vectors - 1]
+                                                   : kKernels<Reads::Columns>[vectors - 1];
         uint64_t mask = cols == 64 ? ~uint64_t(0) : (uint64_t(1) << cols) - 1;
         for (int64_t i = i_begin; i < i_end; ++i) {
           int64_t first = row(i), height = row(i + 1) - first;
@@ -369,7 +392,8 @@ struct Job {
   }
 
   void run() const {
-    int64_t slabs = blocks_of(k, slab), width = std::min(b_blocks, kPackBlocks);
+    int64_t slabs = blocks_of(k, slab), threads = thread_count();
+    int64_t width = std::clamp<int64_t>(b_blocks / threads, 1, kPackBlocks);
     int64_t strips = blocks_of(b_blocks, width);
     parallel_for(slabs * strips,
                  std::max<int64_t>(1, (1 << 14) / (std::min(k, slab) * width * kCols)),
@@ -389,7 +413,6 @@ struct Job {
     }
     int64_t rows = blocks_of(a_blocks, down), columns = blocks_of(b_blocks, across);
     // The same number for every thread: they end together.
-    int64_t threads = thread_count();
     if (rows > threads) rows = std::min(blocks_of(rows, threads) * threads, a_blocks);
     parallel_chunks(rows * columns, [&](int64_t task) {
       int64_t i = task / columns, j = task % columns;
