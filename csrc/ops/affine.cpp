@@ -238,19 +238,9 @@ struct LinearLayer : General {
     Ints sizes = input.sizes();
     sizes[sizes.size() - 1] = weight.size(0);
     Var out = empty(sizes, input.dtype()), rows = as_rows(input);
-    int64_t m = rows.size(0), n = weight.size(0), item = itemsize(out.dtype());
-    if (bias && m > 0) {
-      Var dense = ops::contiguous(bias);
-      char* to = out->data();
-      std::memcpy(to, dense->data(), size_t(n * item));
-      // Doubling: later copies are long ones.
-      for (int64_t done = 1; done < m;) {
-        int64_t count = std::min(done, m - done);
-        std::memcpy(to + done * n * item, to, size_t(count * n * item));
-        done += count;
-      }
-    }
-    multiply({rows.get()}, {weight.get(), true}, out.get(), 1, bias ? 1 : 0);
+    Factor a{rows.get()}, b{weight.get(), true};
+    if (bias) multiply_with_bias(a, b, ops::contiguous(bias), out.get());
+    else multiply(a, b, out.get());
     return out;
   }
 

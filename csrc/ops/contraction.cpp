@@ -66,6 +66,12 @@ void multiply(Factor a, Factor b, Tensor* into, double alpha, double beta) {
   cpu::gemm(into->dtype, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(), n);
 }
 
+void multiply_with_bias(Factor a, Factor b, const Var& bias, Tensor* into) {
+  int64_t m = a.rows(), n = b.cols(), k = a.cols();
+  Unlocked unlocked(work_of(m, n, k), {a.t, b.t, bias.get(), into});
+  cpu::gemm_with_bias(into->dtype, m, n, k, a.ref(), b.ref(), bias->data(), into->data());
+}
+
 Var product(Factor a, Factor b, double alpha, bool columns) {
   if (columns) {
     Var turned = product(b.flipped(), a.flipped(), alpha);

@@ -23,6 +23,8 @@ struct Factor {
 
 // into = alpha * a @ b + beta * into, for matrices; `into` is row-major.
 void multiply(Factor a, Factor b, Tensor* into, double alpha = 1, double beta = 0);
+// into = a @ b + bias, a contiguous row.
+void multiply_with_bias(Factor a, Factor b, const Var& bias, Tensor* into);
 // alpha * a @ b, for matrices. With `columns` the result is column-major.
 Var product(Factor a, Factor b, double alpha = 1, bool columns = false);
 

@@ -306,6 +306,25 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   });
 }
 
+void gemm_with_bias(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b,
+                    const void* bias, void* c) {
+  if (m == 0 || n == 0) return;
+  if (dtype == DType::F32 && k > 0 && prefers_own(dtype, {m, n, k}, b)) {
+    return sgemm_with_bias(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c),
+                           n);
+  }
+  size_t row = size_t(n * itemsize(dtype));
+  char* to = static_cast<char*>(c);
+  std::memcpy(to, bias, row);
+  // Doubling: later copies are long ones.
+  for (int64_t done = 1; done < m;) {
+    int64_t count = std::min(done, m - done);
+    std::memcpy(to + size_t(done) * row, to, size_t(count) * row);
+    done += count;
+  }
+  gemm(dtype, m, n, k, 1, a, b, 1, c, n);
+}
+
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, double alpha,
                   MatrixRef a, int64_t a_batch_stride, MatrixRef b, int64_t b_batch_stride,
                   double beta, void* c, int64_t c_batch_stride, int64_t c_row_stride) {

@@ -22,6 +22,10 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, d
                   MatrixRef a, int64_t a_batch_stride, MatrixRef b, int64_t b_batch_stride,
                   double beta, void* c, int64_t c_batch_stride, int64_t c_row_stride);
 
+// c = a @ b + bias, which is a row; c has no gaps.
+void gemm_with_bias(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b,
+                    const void* bias, void* c);
+
 // *out = sum of a[i] * b[i] (no conjugate); strides in elements.
 void dot(DType dtype, int64_t n, const void* a, int64_t a_stride, const void* b, int64_t b_stride,
          void* out);

@@ -49,7 +49,7 @@ int64_t padded(int64_t depth) { return blocks_of(depth, kUnroll) * kUnroll; }
 enum class Reads { Packed, Rows, Columns };
 struct Rows {
   const float* data;
-  int64_t stride;  // between rows or columns of a
+  int64_t stride;  // between rows, or columns
 };
 
 // sum += x * y in one register for the sum: the compiler would move sums about.
@@ -58,12 +58,12 @@ __attribute__((target("avx512f"), always_inline)) inline void multiply_add(__m51
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
 }
 
-// c[Height][16 * Vectors] = alpha * a @ b + beta * c over one panel, whose depth is a multiple of
+// c[Height][16 * Vectors] = alpha * a @ b + beta * old over one panel, whose depth is a multiple of
 // kUnroll. Meanwhile 16 * depth floats from `soon` on are fetched into the cache.
 template <int Height, int Vectors, Reads How>
 __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const float* b,
-                                               float alpha, float beta, float* c, int64_t c_row,
-                                               uint64_t mask, const float* soon) {
+                                               float alpha, float beta, Rows old, float* c,
+                                               int64_t c_row, uint64_t mask, const float* soon) {
   // A pointer for each row, which the compiler is not to make out of fewer: indexed loads are slow.
   constexpr int kPointers = How == Reads::Rows ? Height : 1;
   const float* a[kPointers];
@@ -123,13 +123,16 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const f
       float* out = c + r * c_row + 16 * v;
       __mmask16 lanes = __mmask16(mask >> (16 * v));
       __m512 value = _mm512_mul_ps(acc[r][v], scale);
-      if (beta != 0) value = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, out), keep, value);
+      if (beta != 0) {
+        const float* from = old.data + r * old.stride + 16 * v;
+        value = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, from), keep, value);
+      }
       _mm512_mask_storeu_ps(out, lanes, value);
     }
   }
 }
 
-using Kernel = void (*)(int64_t, Rows, const float*, float, float, float*, int64_t, uint64_t,
+using Kernel = void (*)(int64_t, Rows, const float*, float, float, Rows, float*, int64_t, uint64_t,
                         const float*);
 
 template <Reads How, int Vectors, size_t... I>
@@ -274,6 +277,7 @@ struct Job {
   View<T> a, b;
   float* panels;  // of b
   float alpha, beta;
+  const float* bias;  // a row that is added instead of c, with beta 1; null: none
   C* c;
   int64_t c_row;
   int64_t a_blocks, b_blocks;
@@ -379,12 +383,13 @@ struct Job {
           C* out = c + first * c_row + col;
           if constexpr (kRounds) {
             alignas(64) float block[kRows * kCols];
-            table[size_t(height - 1)](steps, y, x, alpha, 0, block, kCols, mask, soon);
+            table[size_t(height - 1)](steps, y, x, alpha, 0, {}, block, kCols, mask, soon);
             for (int64_t r = 0; r < height; ++r) {
               narrow(block + r * kCols, beta, out + r * c_row, cols);
             }
           } else {
-            table[size_t(height - 1)](steps, y, x, alpha, keep, out, c_row, mask, soon);
+            Rows old = p == 0 && bias ? Rows{bias + col, 0} : Rows{out, c_row};
+            table[size_t(height - 1)](steps, y, x, alpha, keep, old, out, c_row, mask, soon);
           }
         }
       }
@@ -432,8 +437,8 @@ bool has_sgemm() {
 namespace {
 
 template <class T, class C>
-void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta, C* c,
-              int64_t c_row) {
+void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
+              const float* bias, C* c, int64_t c_row) {
   constexpr bool kRounds = !std::is_same_v<C, float>;
   int64_t whole = std::max<int64_t>(kPanelFloats / k / kCols, 1) * kCols;  // columns of depth k
   int64_t width = std::min(n, kRounds ? whole : kPanelFloats / kDepth);
@@ -450,6 +455,7 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b
                     panels,
                     alpha,
                     p == 0 ? beta : 1.0f,
+                    p == 0 && bias ? bias + j : nullptr,
                     c + j,
                     c_row,
                     blocks_of(m, kRows),
@@ -465,10 +471,10 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b
 template <class T>
 void multiply_halves(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
                      T* c, int64_t c_row) {
-  if (k <= kWholeHalves) return multiply(m, n, k, alpha, a, b, beta, c, c_row);
+  if (k <= kWholeHalves) return multiply(m, n, k, alpha, a, b, beta, nullptr, c, c_row);
   Workspace sums;
   float* sum = sums.reserve(m * n);
-  multiply(m, n, k, alpha, a, b, 0, sum, n);
+  multiply(m, n, k, alpha, a, b, 0, nullptr, sum, n);
   parallel_for(m, std::max<int64_t>(1, (1 << 14) / n), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) narrow(sum + i * n, beta, c + i * c_row, n);
   });
@@ -488,7 +494,16 @@ void sgemm(DType dtype, int64_t m, int64_t n, int64_t k, float alpha, MatrixRef 
   };
   if (dtype == DType::BF16) return halves(BF16());
   if (dtype == DType::F16) return halves(F16());
-  multiply(m, n, k, alpha, view(a, 0.0f), view(b, 0.0f), beta, static_cast<float*>(c), c_row);
+  multiply(m, n, k, alpha, view(a, 0.0f), view(b, 0.0f), beta, nullptr, static_cast<float*>(c),
+           c_row);
+}
+
+void sgemm_with_bias(int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, const float* bias,
+                     float* c, int64_t c_row) {
+  auto view = [](MatrixRef x) {
+    return View<float>{static_cast<const float*>(x.data), x.row_stride, x.col_stride};
+  };
+  multiply(m, n, k, 1.0f, view(a), view(b), 1.0f, bias, c, c_row);
 }
 
 }  // namespace rl::cpu
@@ -496,5 +511,7 @@ void sgemm(DType dtype, int64_t m, int64_t n, int64_t k, float alpha, MatrixRef 
 namespace rl::cpu {
 bool has_sgemm() { return false; }
 void sgemm(DType, int64_t, int64_t, int64_t, float, MatrixRef, MatrixRef, float, void*, int64_t) {}
+void sgemm_with_bias(int64_t, int64_t, int64_t, MatrixRef, MatrixRef, const float*, float*,
+                     int64_t) {}
 }  // namespace rl::cpu
 #endif
