@@ -117,8 +117,17 @@ class Bench:
 
 def peak_memory() -> int:
     """The most memory that this program had; getrusage counts what the process was before it."""
+    return _status("VmHWM")
+
+
+def resident_memory() -> int:
+    """What it has now."""
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int:
     status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    return int(status.split(f"{field}:")[1].split()[0]) * 1024
 
 
 def at_most(name: str, value: float, limit: float, unit: str, theirs: float | None = None) -> Row:
