@@ -255,12 +255,12 @@ void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, dou
   scratch.trim();
 }
 
-// Our own kernel beats the BLAS where packing pays: not on thin products, nor where b has to be
-// transposed for a few rows of a.
+// Our own kernel beats the BLAS where copying b pays: with few rows of a only in large products.
 bool prefers_own(DType dtype, Shape s, MatrixRef b) {
   bool known = dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
-  return known && s.m >= 96 && s.n >= 32 && s.k >= 32 && s.m * s.n >= (1 << 21) / s.k &&
-         (b.col_stride == 1 || s.m >= 256) && has_sgemm();
+  double least = s.m >= 64 ? 1 << 20 : s.m >= 32 && b.col_stride == 1 ? 1 << 22 : 1 << 24;
+  return known && s.m >= 16 && s.n >= 32 && s.k >= 32 &&
+         double(s.m) * double(s.n) * double(s.k) >= least && has_sgemm();
 }
 
 }  // namespace

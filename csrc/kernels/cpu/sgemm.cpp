@@ -1,7 +1,8 @@
-// The usual scheme: a and b are copied into panels in the order the inner kernel reads them; the
-// kernel keeps a block of c of up to 6 x 64 in registers. Wide and low blocks are faster than
-// square ones: they load the fewest operands, 10 for every 24 multiplications. Halves are widened
-// on their way into the panels and rounded when c is stored.
+// Blocks of c of up to 8 x 48 stay in registers while the kernel walks down panels of b. A task has
+// columns of c to itself: it copies their part of b, a few panels at a time, in the order the kernel
+// reads them, so that they stay in its core's own cache while all rows of a pass by. Those are read
+// where they lie, or copied beforehand where they are not fit for it. Halves are widened when they
+// are copied and rounded when c is stored.
 #include "kernels/cpu/sgemm.h"
 
 #include <sys/mman.h>
@@ -24,29 +25,28 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kRows = 6, kVectors = 4, kCols = 16 * kVectors;  // the register block
-constexpr int64_t kUnroll = 4;             // steps of depth that lie together in a panel of a
-constexpr int64_t kLine = 16;              // floats
-constexpr int64_t kFetchAhead = 64;        // steps before its end a kernel fetches c
-constexpr int64_t kDepth = 1024;           // of a panel: c is written once for each
-constexpr int64_t kWholeHalves = 4096;     // of one panel where c has halves
-constexpr int64_t kPiece = 64;             // of depth, whose lines stay in the first-level cache
-constexpr int64_t kNear = 512;             // floats between columns of a that are not packed
-constexpr int64_t kConflict = 256;         // floats: that distance, and its multiples, are bad
-constexpr int64_t kRowsAhead = 8;          // rows of b fetched before they are packed
-constexpr int64_t kPackBlocks = 4;         // panels of b packed together
-constexpr int64_t kTaskFloats = 40 << 10;  // of a that a task packs: with a panel of b they fit L2
-constexpr int64_t kPanelFloats = 1 << 20;  // of b packed at a time: they stay in L3
-constexpr int64_t kTasks = 8;              // at least, of a large product
-constexpr int64_t kTaskWork = 1 << 19;     // multiplications worth a thread's while
-constexpr size_t kKeepBytes = 16 << 20;    // of workspace between calls
+constexpr int64_t kLine = 16;  // floats of a vector, and of a line of the cache
+constexpr int64_t kRows = 8, kVectors = 3, kCols = kLine * kVectors;  // the register block
+constexpr int64_t kUnroll = 4;                                        // steps of depth at a time
+constexpr int64_t kDepth = 1024;            // of a panel: c is written once for each
+constexpr int64_t kGroup = 3;               // panels of b packed together: they take half of L2
+constexpr int64_t kFetches = 3;             // rows of a that a call of the kernel fetches
+constexpr int64_t kRowsAhead = 8;           // rows of b fetched before they are packed
+constexpr int64_t kPiece = 64;              // of depth, whose lines stay in the first-level cache
+constexpr int64_t kNear = 192;              // floats between columns of a that are not copied
+constexpr int64_t kCopiedFloats = 1 << 20;  // of a copied at a time: they stay in L3
+constexpr int64_t kStrip = 8;               // blocks of a copied together
+constexpr int64_t kTaskVectors = 32;        // across a task, where there are enough
+constexpr int64_t kTaskRows = 64;           // down a task, at least
+constexpr int64_t kWholeHalves = 4096;      // of k, where c has halves that are rounded once
+constexpr int64_t kSumRows = 1024, kSumCols = kGroup * kCols;  // of c of halves: sums stay in L2
+constexpr int64_t kTaskWork = 1 << 19;   // multiplications worth a thread's while
+constexpr size_t kKeepBytes = 16 << 20;  // of workspace between calls
 
 int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
-int64_t padded(int64_t depth) { return blocks_of(depth, kUnroll) * kUnroll; }
 
-// How a kernel finds its rows of a: packed, where they take turns of kUnroll values, or in a
-// itself, row by row or column by column.
-enum class Reads { Packed, Rows, Columns };
+// How a kernel finds its rows of a: one after the other, or side by side.
+enum class Reads { Rows, Columns };
 struct Rows {
   const float* data;
   int64_t stride;  // between rows, or columns
@@ -58,73 +58,92 @@ __attribute__((target("avx512f"), always_inline)) inline void multiply_add(__m51
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
 }
 
-// c[Height][16 * Vectors] = alpha * a @ b + beta * old over one panel, whose depth is a multiple of
-// kUnroll. Meanwhile 16 * depth floats from `soon` on are fetched into the cache.
+// The sums of one step of depth.
+template <int Height, int Vectors, Reads How>
+__attribute__((target("avx512f"), always_inline)) inline void step(__m512 (&sums)[Height][Vectors],
+                                                                   const float* const* a, int64_t u,
+                                                                   const float* b) {
+  __m512 x[Vectors];
+#pragma GCC unroll 3
+  for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + kLine * v);
+#pragma GCC unroll 8
+  for (int r = 0; r < Height; ++r) {
+    __m512 factor = _mm512_set1_ps(How == Reads::Rows ? a[r][u] : a[0][r]);
+#pragma GCC unroll 3
+    for (int v = 0; v < Vectors; ++v) multiply_add(sums[r][v], factor, x[v]);
+  }
+}
+
+// c[Height][16 * Vectors] = alpha * a @ b + beta * old over one panel. Meanwhile kFetches rows of
+// `soon` are fetched into the cache, a few lines at a time like those of c: the loads of b wait
+// where many are on their way.
 template <int Height, int Vectors, Reads How>
 __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const float* b,
                                                float alpha, float beta, Rows old, float* c,
-                                               int64_t c_row, uint64_t mask, const float* soon) {
+                                               int64_t c_row, uint64_t mask, Rows soon) {
   // A pointer for each row, which the compiler is not to make out of fewer: indexed loads are slow.
   constexpr int kPointers = How == Reads::Rows ? Height : 1;
   const float* a[kPointers];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kPointers; ++r) {
     a[r] = rows.data + r * rows.stride;
     asm("" : "+r"(a[r]));
   }
-  __m512 acc[Height][Vectors];
-#pragma GCC unroll 6
+  __m512 sums[Height][Vectors];
+#pragma GCC unroll 8
   for (int r = 0; r < Height; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) acc[r][v] = _mm512_setzero_ps();
+#pragma GCC unroll 3
+    for (int v = 0; v < Vectors; ++v) sums[r][v] = _mm512_setzero_ps();
   }
-  for (int64_t p = depth; p > 0; p -= kUnroll) {
-    if (p == kFetchAhead) {
-      const float* row = c;
+  int64_t ahead = soon.data - rows.data;
 #pragma GCC unroll 1
-      for (int r = 0; r < Height; ++r, row += c_row) {
-#pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) __builtin_prefetch(row + 16 * v, 1);
-      }
+  for (int64_t quarter = 0; quarter < 4; ++quarter) {
+#pragma GCC unroll 1
+    for (int64_t r = quarter * Height / 4; r < (quarter + 1) * Height / 4; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < Vectors; ++v) __builtin_prefetch(c + r * c_row + kLine * v, 1);
     }
-#pragma GCC unroll 4
-    for (int64_t u = 0; u < kUnroll; ++u) {
-      _mm_prefetch(reinterpret_cast<const char*>(soon + 16 * u), _MM_HINT_T1);
-      __m512 x[Vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) x[v] = _mm512_load_ps(b + u * kCols + 16 * v);
-#pragma GCC unroll 6
-      for (int r = 0; r < Height; ++r) {
-        __m512 factor = _mm512_set1_ps(How == Reads::Packed ? a[0][r * kUnroll + u]
-                                       : How == Reads::Rows ? a[r][u]
-                                                            : a[0][r]);
-#pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) multiply_add(acc[r][v], factor, x[v]);
+    const float* line = soon.data + quarter * soon.stride;
+#pragma GCC unroll 1
+    for (int64_t turns = (depth / kUnroll + quarter) / 4; turns > 0; --turns) {
+      if (How == Reads::Rows && quarter < kFetches) {
+        _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
+        line += kLine;
       }
-      if constexpr (How == Reads::Columns) {
-        a[0] += rows.stride;
-        asm("" : "+r"(a[0]));
+#pragma GCC unroll 4
+      for (int64_t u = 0; u < kUnroll; ++u) {
+        step<Height, Vectors, How>(sums, a, u, b + u * kCols);
+        if constexpr (How == Reads::Columns) {
+          _mm_prefetch(reinterpret_cast<const char*>(a[0] + ahead), _MM_HINT_T1);
+          a[0] += rows.stride;
+          asm("" : "+r"(a[0]));
+        }
       }
+#pragma GCC unroll 8
+      for (int r = 0; r < kPointers && How == Reads::Rows; ++r) {
+        a[r] += kUnroll;
+        asm("" : "+r"(a[r]));
+      }
+      b += kCols * kUnroll;
     }
-#pragma GCC unroll 6
-    for (int r = 0; r < kPointers && How != Reads::Columns; ++r) {
-      a[r] += How == Reads::Packed ? kRows * kUnroll : kUnroll;
-      asm("" : "+r"(a[r]));
-    }
-    b += kCols * kUnroll, soon += 16 * kUnroll;
+  }
+#pragma GCC unroll 1
+  for (int64_t u = 0; u < depth % kUnroll; ++u, b += kCols) {
+    step<Height, Vectors, How>(sums, a, u, b);
+    if constexpr (How == Reads::Columns) a[0] += rows.stride;
   }
   // Hides c from the loop above: its addresses would take registers there.
   asm("" : "+r"(c), "+r"(c_row));
   __m512 scale = _mm512_set1_ps(alpha), keep = _mm512_set1_ps(beta);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < Height; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 3
     for (int v = 0; v < Vectors; ++v) {
-      float* out = c + r * c_row + 16 * v;
-      __mmask16 lanes = __mmask16(mask >> (16 * v));
-      __m512 value = _mm512_mul_ps(acc[r][v], scale);
+      float* out = c + r * c_row + kLine * v;
+      __mmask16 lanes = __mmask16(mask >> (kLine * v));
+      __m512 value = _mm512_mul_ps(sums[r][v], scale);
       if (beta != 0) {
-        const float* from = old.data + r * old.stride + 16 * v;
+        const float* from = old.data + r * old.stride + kLine * v;
         value = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, from), keep, value);
       }
       _mm512_mask_storeu_ps(out, lanes, value);
@@ -133,7 +152,7 @@ __attribute__((target("avx512f"))) void kernel(int64_t depth, Rows rows, const f
 }
 
 using Kernel = void (*)(int64_t, Rows, const float*, float, float, Rows, float*, int64_t, uint64_t,
-                        const float*);
+                        Rows);
 
 template <Reads How, int Vectors, size_t... I>
 constexpr std::array<Kernel, kRows> kernels(std::index_sequence<I...>) {
@@ -173,7 +192,7 @@ class Workspace {
   std::unique_ptr<float, Free> data_;
   size_t bytes_ = 0;
 };
-thread_local Workspace a_space, b_space, wide_space;
+thread_local Workspace a_space, b_space, sum_space;
 
 template <class T>
 struct View {
@@ -182,247 +201,218 @@ struct View {
   const T* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// A panel of a: kUnroll values of each of kRows rows, then the next kUnroll ... Rows that lack are
-// left as they are: no kernel reads them.
-void pack_rows(View<float> a, int64_t rows, int64_t depth, float* out) {
-  constexpr int64_t kStep = kRows * kUnroll;
-  int64_t whole = depth / kUnroll * kUnroll;
-  const float* in = a.data;
-  if (a.col == 1) {
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* from = in + r * a.row;
-      float* to = out + r * kUnroll;
-      int64_t q = 0;
-      for (; q + kLine <= whole; q += kLine) {
-        __builtin_prefetch(from + kRows * a.row + q);  // for the next block
-        for (int64_t u = 0; u < kLine; u += kUnroll, to += kStep) {
-          _mm_storeu_ps(to, _mm_loadu_ps(from + q + u));
-        }
-      }
-      for (; q < whole; q += kUnroll, to += kStep) _mm_storeu_ps(to, _mm_loadu_ps(from + q));
+// rows x cols elements into a block whose rows lie `stride` floats apart.
+void copy_block(View<float> x, int64_t rows, int64_t cols, float* out, int64_t stride) {
+  if (x.col == 1 && cols == kRows) {  // columns of a
+    for (int64_t i = 0; i < rows; ++i) {
+      __builtin_prefetch(x.at(i + kRowsAhead, 0));
+      std::memcpy(out + i * stride, x.at(i, 0), kRows * 4);
     }
-  } else if (a.row == 1 && rows >= 4) {
-    for (int64_t q = 0; q < whole; q += kUnroll) {
-      const float* from = in + q * a.col;
-      float* to = out + q * kRows;
-      auto pair = [&](int64_t u) {  // rows 4 and 5, where they exist
-        double two = 0;
-        std::memcpy(&two, from + u * a.col + 4, size_t(rows == kRows ? 8 : rows == 5 ? 4 : 0));
-        return _mm_castpd_ps(_mm_set_sd(two));
-      };
-      __m128 x[] = {_mm_loadu_ps(from), _mm_loadu_ps(from + a.col), _mm_loadu_ps(from + 2 * a.col),
-                    _mm_loadu_ps(from + 3 * a.col)};
-      _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
-      for (int64_t r = 0; r < 4; ++r) _mm_storeu_ps(to + r * kUnroll, x[r]);
-      __m128 low = _mm_unpacklo_ps(pair(0), pair(1)), high = _mm_unpacklo_ps(pair(2), pair(3));
-      _mm_storeu_ps(to + 4 * kUnroll, _mm_movelh_ps(low, high));
-      _mm_storeu_ps(to + 5 * kUnroll, _mm_movehl_ps(high, low));
+    return;
+  }
+  move2d(4, reinterpret_cast<char*>(out), stride * 4, 4, reinterpret_cast<const char*>(x.data),
+         x.row * 4, x.col * 4, rows, cols);
+}
+// Halves: widened in the order of memory they have, a piece at a time.
+template <class T>
+void copy_block(View<T> x, int64_t rows, int64_t cols, float* out, int64_t stride) {
+  if (x.col == 1) {
+    for (int64_t i = 0; i < rows; ++i) widen(x.at(i, 0), out + i * stride, cols);
+  } else if (x.row == 1) {
+    float wide[kPiece * kPiece];
+    for (int64_t i = 0; i < rows; i += kPiece) {
+      int64_t height = std::min(kPiece, rows - i);
+      for (int64_t j = 0; j < cols; j += kPiece) {
+        int64_t width = std::min(kPiece, cols - j);
+        for (int64_t q = 0; q < width; ++q) widen(x.at(i, j + q), wide + q * kPiece, height);
+        copy_block(View<float>{wide, 1, kPiece}, height, width, out + i * stride + j, stride);
+      }
     }
   } else {
-    whole = 0;
-  }
-  for (int64_t q = whole; q < padded(depth); ++q) {
-    float* to = out + q / kUnroll * kStep + q % kUnroll;
-    for (int64_t r = 0; r < rows; ++r) {
-      to[r * kUnroll] = q < depth ? in[r * a.row + q * a.col] : 0.0f;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < cols; ++j) out[i * stride + j] = *x.at(i, j);
     }
   }
 }
 
-// rows x cols of halves as floats, in the order of memory they have.
-template <class T>
-View<float> widened(View<T> x, int64_t rows, int64_t cols, float* out) {
-  if (x.row == 1) {
-    for (int64_t j = 0; j < cols; ++j) widen(x.at(0, j), out + j * rows, rows);
-    return {out, 1, rows};
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    if (x.col == 1) {
-      widen(x.at(i, 0), out + i * cols, cols);
-    } else {
-      for (int64_t j = 0; j < cols; ++j) out[i * cols + j] = *x.at(i, j);
-    }
-  }
-  return {out, cols, 1};
-}
-
-// depth x cols elements into a panel.
-void pack_columns(View<float> b, int64_t depth, int64_t cols, float* out) {
-  move2d(4, reinterpret_cast<char*>(out), kCols * 4, 4, reinterpret_cast<const char*>(b.data),
-         b.row * 4, b.col * 4, depth, cols);
+RL_AVX512 inline __m512 line_of(const float* in, __mmask16 lanes) {
+  return _mm512_maskz_loadu_ps(lanes, in);
 }
 template <class T>
-void pack_columns(View<T> b, int64_t depth, int64_t cols, float* out) {
-  float wide[kPiece * kCols];
-  for (int64_t q = 0; q < depth; q += kPiece) {
-    int64_t count = std::min(kPiece, depth - q);
-    View<float> piece = widened(View<T>{b.at(q, 0), b.row, b.col}, count, cols, wide);
-    pack_columns(piece, count, cols, out + q * kCols);
-  }
+RL_AVX512 inline __m512 line_of(const T* in, __mmask16 lanes) {
+  if (lanes == 0xffff) return wide16(in);
+  alignas(32) T part[kLine] = {};
+  std::memcpy(static_cast<void*>(part), in, size_t(__builtin_popcount(lanes)) * sizeof(T));
+  return wide16(part);
 }
 
-void copy_row(const float* in, float* out, int64_t n) { std::memcpy(out, in, size_t(n) * 4); }
-template <class T>
-void copy_row(const T* in, float* out, int64_t n) {
-  widen(in, out, n);
+// Floats between rows of a block of a that is copied: not whole KBs.
+int64_t copy_stride(int64_t depth) { return blocks_of(depth, kLine) * kLine + kLine; }
+
+// Elements [first, first + count).
+struct Range {
+  int64_t first, count;
+};
+// The i-th of `parts` even ones.
+Range part_of(int64_t count, int64_t parts, int64_t i) {
+  int64_t first = i * count / parts;
+  return {first, (i + 1) * count / parts - first};
 }
 
-// A product small enough in n and k for b's panels to stay in the cache that cores share. Where c
-// has halves, all of k is one panel.
+// A product of which a is copied whole, if at all.
 template <class T, class C>
 struct Job {
   static constexpr bool kWidens = !std::is_same_v<T, float>, kRounds = !std::is_same_v<C, float>;
 
   int64_t m, n, k;
   View<T> a, b;
-  float* panels;  // of b
   float alpha, beta;
   const float* bias;  // a row that is added instead of c, with beta 1; null: none
   C* c;
   int64_t c_row;
-  int64_t a_blocks, b_blocks;
-  int64_t slab = kRounds ? padded(k) : std::min(padded(k), kDepth);  // depth of a panel
+  Reads reads;
+  float* copies;  // of blocks of a, or null
+  int64_t a_blocks = blocks_of(m, kRows);
 
   // Rows are dealt out evenly to the blocks, so that there is no small remainder.
   int64_t row(int64_t block) const { return block * m / a_blocks; }
 
-  // Where rows or columns of a are short they are read where they lie: packing them is a good part
-  // of a small product. Columns whole KBs apart would fall on few places of the cache.
-  Reads reads = kWidens || k > kDepth || k % kUnroll != 0                ? Reads::Packed
-                : a.col == 1                                             ? Reads::Rows
-                : a.row == 1 && a.col <= kNear && a.col % kConflict != 0 ? Reads::Columns
-                                                                         : Reads::Packed;
+  // Where the copy of a block lies, for the depth from p on.
+  float* copy_of(int64_t block, int64_t p) const {
+    int64_t stride = copy_stride(std::min(kDepth, k - p));
+    return copies + (copy_stride(kDepth) * (p / kDepth) * a_blocks + stride * block) * kRows;
+  }
 
-  // The panels of a task's blocks of a, for the depth from p on.
-  void pack_a(int64_t begin, int64_t end, int64_t p, int64_t depth, float* out) const {
-    int64_t first = row(begin), rows = row(end) - first;
-    View<float> from;
-    if constexpr (kWidens) {
-      View<T> x{a.at(first, p), a.row, a.col};
-      from = widened(x, rows, depth, wide_space.reserve(rows * depth));
-    } else {
-      from = {a.at(first, p), a.row, a.col};
-    }
-    // Blocks side by side are parts of the same lines: these are read while they are in the cache.
-    int64_t piece = from.row == 1 ? kPiece : depth;
+  // Copies the blocks [begin, end), rows as rows and columns as columns.
+  void copy_a(int64_t begin, int64_t end, int64_t p) const {
+    int64_t depth = std::min(kDepth, k - p), stride = copy_stride(depth);
+    // Columns of blocks side by side are parts of the same lines: these are read while they are in
+    // the cache.
+    int64_t piece = reads == Reads::Columns ? kPiece : depth;
     for (int64_t q = 0; q < depth; q += piece) {
-      for (int64_t i = begin; i < end; ++i) {
-        View<float> block{from.at(row(i) - first, q), from.row, from.col};
-        pack_rows(block, row(i + 1) - row(i), std::min(piece, depth - q),
-                  out + ((i - begin) * padded(depth) + q) * kRows);
-      }
-    }
-  }
-
-  // Panels of b, [begin, end) of them, for the depth from p on: rows of kCols, padded with zeros.
-  void pack_b(int64_t p, int64_t begin, int64_t end) const {
-    int64_t depth = std::min(slab, k - p), steps = padded(depth);
-    const T* in = b.at(p, 0);
-    if (b.col == 1) {
-      // Along the rows of b: memory is read in its order.
-      for (int64_t q = 0; q < depth; ++q) {
-        for (int64_t j = begin; j < end; ++j) {
-          const T* from = in + q * b.row + j * kCols;
-          float* to = panel(p, steps, j) + q * kCols;
-          if (j * kCols + kCols <= n) {
-            for (int64_t v = 0; v < kVectors; ++v) {
-              __builtin_prefetch(from + kRowsAhead * b.row + v * kLine);
-            }
-            copy_row(from, to, kCols);
-          } else {
-            copy_row(from, to, n - j * kCols);
-            std::memset(to + n - j * kCols, 0, size_t(j * kCols + kCols - n) * 4);
-          }
+      int64_t count = std::min(piece, depth - q);
+      for (int64_t block = begin; block < end; ++block) {
+        int64_t first = row(block), rows = row(block + 1) - first;
+        const T* from = a.at(first, p + q);
+        float* out = copy_of(block, p);
+        if (reads == Reads::Rows) {
+          copy_block(View<T>{from, a.row, a.col}, rows, count, out, stride);
+        } else {
+          copy_block(View<T>{from, a.col, a.row}, count, rows, out + q * kRows, kRows);
         }
       }
     }
-    for (int64_t j = begin; j < end; ++j) {
-      int64_t cols = std::min(kCols, n - j * kCols);
-      float* out = panel(p, steps, j);
-      if (b.col != 1) {
-        if (cols < kCols) std::memset(out, 0, size_t(depth * kCols * 4));
-        pack_columns(View<T>{b.at(p, j * kCols), b.row, b.col}, depth, cols, out);
-      }
-      std::memset(out + depth * kCols, 0, size_t((steps - depth) * kCols * 4));
-    }
   }
 
-  float* panel(int64_t p, int64_t padded_depth, int64_t block) const {
-    return panels + (p * b_blocks + padded_depth * block) * kCols;
-  }
-
-  Rows block_of_a(int64_t first, const float* packed) const {
+  // A block of a, or its copy, for the depth from p on.
+  Rows block_of_a(int64_t block, int64_t p) const {
+    bool rows = reads == Reads::Rows;
     if constexpr (!kWidens) {
-      if (reads == Reads::Rows) return {a.at(first, 0), a.row};
-      if (reads == Reads::Columns) return {a.at(first, 0), a.col};
+      if (!copies) return {a.at(row(block), p), rows ? a.row : a.col};
     }
-    return {packed, kUnroll};
+    return {copy_of(block, p), rows ? copy_stride(std::min(kDepth, k - p)) : kRows};
   }
 
-  // One task: the blocks [i_begin, i_end) of rows by the blocks [j_begin, j_end) of columns.
-  void compute(int64_t i_begin, int64_t i_end, int64_t j_begin, int64_t j_end) const {
-    bool packs = reads == Reads::Packed;
-    float* a_panels = packs ? a_space.reserve((i_end - i_begin) * kRows * slab) : nullptr;
-    for (int64_t p = 0; p < k; p += slab) {
-      int64_t depth = std::min(slab, k - p), steps = padded(depth);
-      if (packs) pack_a(i_begin, i_end, p, depth, a_panels);
-      float keep = p == 0 ? beta : 1.0f;
-      for (int64_t j = j_begin; j < j_end; ++j) {
-        int64_t col = j * kCols, cols = std::min(kCols, n - col);
-        const float* x = panel(p, steps, j);
-        size_t vectors = size_t(blocks_of(cols, 16));
-        const auto& table = packs                  ? kKernels<Reads::Packed>[vectors - 1]
-                            : reads == Reads::Rows ? kKernels<Reads::Rows>[vectors - 1]
-                                                   : kKernels<Reads::Columns>[vectors - 1];
-        uint64_t mask = cols == 64 ? ~uint64_t(0) : (uint64_t(1) << cols) - 1;
-        for (int64_t i = i_begin; i < i_end; ++i) {
-          int64_t first = row(i), height = row(i + 1) - first;
-          // The next panel of b comes in quarters, beside the first blocks.
-          const float* soon = x + kCols * steps + std::min(i - i_begin, kVectors - 1) * 16 * steps;
-          Rows y = block_of_a(first, a_panels + (i - i_begin) * kRows * steps);
-          C* out = c + first * c_row + col;
-          if constexpr (kRounds) {
-            alignas(64) float block[kRows * kCols];
-            table[size_t(height - 1)](steps, y, x, alpha, 0, {}, block, kCols, mask, soon);
-            for (int64_t r = 0; r < height; ++r) {
-              narrow(block + r * kCols, beta, out + r * c_row, cols);
-            }
-          } else {
-            Rows old = p == 0 && bias ? Rows{bias + col, 0} : Rows{out, c_row};
-            table[size_t(height - 1)](steps, y, x, alpha, keep, old, out, c_row, mask, soon);
+  // A panel of b, for the depth from p on: rows of kCols, padded with zeros.
+  RL_AVX512 void pack_b(Range cols, int64_t p, float* out) const {
+    int64_t depth = std::min(kDepth, k - p);
+    View<T> from{b.at(p, cols.first), b.row, b.col};
+    if (b.col == 1) {
+      __mmask16 last = __mmask16(0xffff >> (-cols.count & (kLine - 1)));
+      for (int64_t q = 0; q < depth; ++q) {
+        for (int64_t v = 0; v < cols.count; v += kLine) {
+          float* to = out + q * kCols + v;
+          __builtin_prefetch(from.at(q + kRowsAhead, v));
+          __builtin_prefetch(to + kRowsAhead * kCols, 1);
+          _mm512_store_ps(to, line_of(from.at(q, v), v + kLine <= cols.count ? 0xffff : last));
+        }
+      }
+    } else {
+      if (cols.count % kLine) std::memset(out, 0, size_t(depth * kCols) * 4);
+      copy_block(from, depth, cols.count, out, kCols);
+    }
+  }
+
+  // One task: blocks of rows by vectors of columns, which are dealt out evenly to panels and those
+  // to groups.
+  void compute(Range blocks, Range vectors) const {
+    int64_t panels = blocks_of(vectors.count, kVectors), groups = blocks_of(panels, kGroup);
+    float* packed = b_space.reserve(kGroup * kCols * std::min(kDepth, k));
+    // Where c has halves, sums of all rows, or of one block where that is all.
+    int64_t first_row = row(blocks.first);
+    int64_t sum_rows = k > kDepth ? row(blocks.first + blocks.count) - first_row : kRows;
+    float* sums = kRounds ? sum_space.reserve(sum_rows * kSumCols) : nullptr;
+    for (int64_t i = 0; i < groups; ++i) {
+      Range group = part_of(panels, groups, i), columns[kGroup];
+      for (int64_t j = 0; j < group.count; ++j) {
+        Range part = part_of(vectors.count, panels, group.first + j);
+        int64_t col = (vectors.first + part.first) * kLine;
+        columns[j] = {col, std::min(part.count * kLine, n - col)};
+      }
+      for (int64_t p = 0; p < k; p += kDepth) {
+        int64_t depth = std::min(kDepth, k - p);
+        for (int64_t j = 0; j < group.count; ++j) pack_b(columns[j], p, packed + j * depth * kCols);
+        for (int64_t block = blocks.first; block < blocks.first + blocks.count; ++block) {
+          float* sum = sums + (k > kDepth ? row(block) - first_row : 0) * kSumCols;
+          for (int64_t j = 0; j < group.count; ++j) {
+            multiply(block, columns[j], p, depth, packed + j * depth * kCols, j, sum + j * kCols);
           }
         }
       }
+    }
+    b_space.trim();
+    sum_space.trim();
+  }
+
+  // A block of rows times a panel, the j-th of its group. `sum` is where a c of halves is summed.
+  void multiply(int64_t block, Range cols, int64_t p, int64_t depth, const float* panel, int64_t j,
+                float* sum) const {
+    int64_t first = row(block), height = row(block + 1) - first;
+    size_t vectors = size_t(blocks_of(cols.count, kLine));
+    const auto& table = reads == Reads::Rows ? kKernels<Reads::Rows>[vectors - 1]
+                                             : kKernels<Reads::Columns>[vectors - 1];
+    Kernel kernel = table[size_t(height - 1)];
+    uint64_t mask = (uint64_t(1) << cols.count) - 1;
+    Rows x = block_of_a(block, p), next = block_of_a(block + 1, p);
+    Rows soon =
+        reads == Reads::Rows ? Rows{next.data + kFetches * j * next.stride, next.stride} : next;
+    C* out = c + first * c_row + cols.first;
+    if constexpr (kRounds) {
+      kernel(depth, x, panel, alpha, p == 0 ? 0.0f : 1.0f, {sum, kSumCols}, sum, kSumCols, mask,
+             soon);
+      if (p + kDepth < k) return;
+      for (int64_t r = 0; r < height; ++r) {
+        narrow(sum + r * kSumCols, beta, out + r * c_row, cols.count);
+      }
+    } else {
+      Rows old = p == 0 && bias ? Rows{bias + cols.first, 0} : Rows{out, c_row};
+      kernel(depth, x, panel, alpha, p == 0 ? beta : 1.0f, old, out, c_row, mask, soon);
     }
   }
 
   void run() const {
-    int64_t slabs = blocks_of(k, slab), threads = thread_count();
-    int64_t width = std::clamp<int64_t>(b_blocks / threads, 1, kPackBlocks);
-    int64_t strips = blocks_of(b_blocks, width);
-    parallel_for(slabs * strips,
-                 std::max<int64_t>(1, (1 << 14) / (std::min(k, slab) * width * kCols)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     int64_t j = i % strips * width;
-                     pack_b(i / strips * slab, j, std::min(j + width, b_blocks));
-                   }
-                 });
-    // Tall tasks pack little of a twice; there should be enough of them for every core.
-    int64_t down = std::clamp<int64_t>(kTaskFloats / (kRows * slab), 1, a_blocks),
-            across = b_blocks;
-    while (blocks_of(a_blocks, down) * blocks_of(b_blocks, across) < kTasks &&
-           down * kRows * across * kCols * k >= 2 * kTaskWork && (across > 1 || down > 4)) {
-      int64_t& side = across * kCols >= down * kRows && across > 1 ? across : down;
-      side = (side + 1) / 2;
+    if (copies) {
+      int64_t strips = blocks_of(a_blocks, kStrip), slabs = blocks_of(k, kDepth);
+      parallel_for(strips * slabs, (1 << 14) / (std::min(k, kDepth) * kRows * kStrip),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       int64_t first = i % strips * kStrip;
+                       copy_a(first, std::min(first + kStrip, a_blocks), i / strips * kDepth);
+                     }
+                   });
     }
-    int64_t rows = blocks_of(a_blocks, down), columns = blocks_of(b_blocks, across);
-    // The same number for every thread: they end together.
-    if (rows > threads) rows = std::min(blocks_of(rows, threads) * threads, a_blocks);
-    parallel_chunks(rows * columns, [&](int64_t task) {
-      int64_t i = task / columns, j = task % columns;
-      compute(i * a_blocks / rows, (i + 1) * a_blocks / rows, j * b_blocks / columns,
-              (j + 1) * b_blocks / columns);
+    // Tall tasks copy little of b for what they compute.
+    int64_t vectors = blocks_of(n, kLine), down = 1, across = 1;
+    int64_t parts =
+        int64_t(std::min(double(m) * double(n) * double(k) / kTaskWork, double(thread_count())));
+    if (parts > 1 && (vectors >= kGroup * kVectors * parts || m < kTaskRows * parts)) {
+      across = std::min(parts * std::max<int64_t>(vectors / parts / kTaskVectors, 1), vectors);
+    } else if (parts > 1) {
+      down = parts;
+    }
+    if (kRounds) down = std::max(down, blocks_of(m, kSumRows));
+    parallel_chunks(down * across, [&](int64_t task) {
+      compute(part_of(a_blocks, down, task % down), part_of(vectors, across, task / down));
     });
   }
 };
@@ -439,32 +429,35 @@ namespace {
 template <class T, class C>
 void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
               const float* bias, C* c, int64_t c_row) {
-  constexpr bool kRounds = !std::is_same_v<C, float>;
-  int64_t whole = std::max<int64_t>(kPanelFloats / k / kCols, 1) * kCols;  // columns of depth k
-  int64_t width = std::min(n, kRounds ? whole : kPanelFloats / kDepth);
-  int64_t depth = std::max<int64_t>(kPanelFloats / (width + kCols) / kDepth, 1) * kDepth;
-  depth = kRounds ? k : std::min(k, depth);
-  float* panels = b_space.reserve((width + 2 * kCols) * padded(depth));
-  for (int64_t j = 0; j < n; j += width) {
+  using Part = Job<T, C>;
+  bool copied = Part::kWidens || (a.col != 1 && !(a.row == 1 && a.col <= kNear));
+  int64_t rows = m, depth = k;
+  float* copies = nullptr;
+  if (copied) {
+    // c of halves is rounded once: all of k at a time.
+    rows = std::min(m, kCopiedFloats / kDepth);
+    if (!Part::kRounds) depth = std::min(k, kCopiedFloats / rows / kDepth * kDepth);
+    copies = a_space.reserve((rows + kRows) * blocks_of(depth, kDepth) *
+                             copy_stride(std::min(depth, kDepth)));
+  }
+  for (int64_t i = 0; i < m; i += rows) {
     for (int64_t p = 0; p < k; p += depth) {
-      Job<T, C> job{m,
-                    std::min(width, n - j),
-                    std::min(depth, k - p),
-                    {a.at(0, p), a.row, a.col},
-                    {b.at(p, j), b.row, b.col},
-                    panels,
-                    alpha,
-                    p == 0 ? beta : 1.0f,
-                    p == 0 && bias ? bias + j : nullptr,
-                    c + j,
-                    c_row,
-                    blocks_of(m, kRows),
-                    0};
-      job.b_blocks = blocks_of(job.n, kCols);
-      job.run();
+      Part{std::min(rows, m - i),
+           n,
+           std::min(depth, k - p),
+           {a.at(i, p), a.row, a.col},
+           {b.at(p, 0), b.row, b.col},
+           alpha,
+           p == 0 ? beta : 1.0f,
+           p == 0 ? bias : nullptr,
+           c + i * c_row,
+           c_row,
+           a.row == 1 && a.col != 1 ? Reads::Columns : Reads::Rows,
+           copies}
+          .run();
     }
   }
-  b_space.trim();
+  a_space.trim();
 }
 
 // A long k is summed in floats that are rounded at the end.
