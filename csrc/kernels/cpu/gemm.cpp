@@ -255,6 +255,11 @@ void gemm_half(DType dtype, Shape s, double alpha, MatrixRef a, MatrixRef b, dou
   scratch.trim();
 }
 
+// Whether the machine's instructions for bfloat16 take a product.
+bool takes_pairs(DType dtype, Shape s) {
+  return dtype == DType::BF16 && s.m >= 8 && s.n >= 16 && s.k >= 16 && has_bgemm();
+}
+
 // Our own kernel beats the BLAS where copying b pays: with few rows of a only in large products.
 bool prefers_own(DType dtype, Shape s, MatrixRef b) {
   bool known = dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
@@ -270,7 +275,7 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
   Shape s{m, n, k};
   if (m == 0 || n == 0) return;
   if (k == 0) return scale(dtype, s, beta, c, c_row_stride);
-  if (dtype == DType::BF16 && m >= 8 && n >= 16 && k >= 16 && has_bgemm()) {
+  if (takes_pairs(dtype, s)) {
     return bgemm(m, n, k, float(alpha), a, b, float(beta), static_cast<BF16*>(c), c_row_stride);
   }
   if (prefers_own(dtype, s, b)) {
@@ -309,9 +314,8 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, double alpha, MatrixRef 
 void gemm_with_bias(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b,
                     const void* bias, void* c) {
   if (m == 0 || n == 0) return;
-  if (dtype == DType::F32 && k > 0 && prefers_own(dtype, {m, n, k}, b)) {
-    return sgemm_with_bias(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c),
-                           n);
+  if (k > 0 && !takes_pairs(dtype, {m, n, k}) && prefers_own(dtype, {m, n, k}, b)) {
+    return sgemm_with_bias(dtype, m, n, k, a, b, bias, c, n);
   }
   size_t row = size_t(n * itemsize(dtype));
   char* to = static_cast<char*>(c);

@@ -192,7 +192,7 @@ class Workspace {
   std::unique_ptr<float, Free> data_;
   size_t bytes_ = 0;
 };
-thread_local Workspace a_space, b_space, sum_space;
+thread_local Workspace a_space, b_space, sum_space, bias_space;
 
 template <class T>
 struct View {
@@ -201,15 +201,15 @@ struct View {
   const T* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
+// A column of a whole block of a.
+void copy_column(const float* in, float* out) { std::memcpy(out, in, kRows * 4); }
+template <class T>
+RL_AVX512 void copy_column(const T* in, float* out) {
+  _mm256_storeu_ps(out, wide8(in));
+}
+
 // rows x cols elements into a block whose rows lie `stride` floats apart.
 void copy_block(View<float> x, int64_t rows, int64_t cols, float* out, int64_t stride) {
-  if (x.col == 1 && cols == kRows) {  // columns of a
-    for (int64_t i = 0; i < rows; ++i) {
-      __builtin_prefetch(x.at(i + kRowsAhead, 0));
-      std::memcpy(out + i * stride, x.at(i, 0), kRows * 4);
-    }
-    return;
-  }
   move2d(4, reinterpret_cast<char*>(out), stride * 4, 4, reinterpret_cast<const char*>(x.data),
          x.row * 4, x.col * 4, rows, cols);
 }
@@ -297,8 +297,13 @@ struct Job {
         float* out = copy_of(block, p);
         if (reads == Reads::Rows) {
           copy_block(View<T>{from, a.row, a.col}, rows, count, out, stride);
-        } else {
+        } else if (rows < kRows) {
           copy_block(View<T>{from, a.col, a.row}, count, rows, out + q * kRows, kRows);
+        } else {
+          for (int64_t i = 0; i < count; ++i) {
+            __builtin_prefetch(from + (i + kRowsAhead) * a.col);
+            copy_column(from + i * a.col, out + (q + i) * kRows);
+          }
         }
       }
     }
@@ -377,16 +382,18 @@ struct Job {
     Rows soon =
         reads == Reads::Rows ? Rows{next.data + kFetches * j * next.stride, next.stride} : next;
     C* out = c + first * c_row + cols.first;
+    bool first_slab = p == 0, biased = first_slab && bias;
     if constexpr (kRounds) {
-      kernel(depth, x, panel, alpha, p == 0 ? 0.0f : 1.0f, {sum, kSumCols}, sum, kSumCols, mask,
-             soon);
+      Rows old = biased ? Rows{bias + cols.first, 0} : Rows{sum, kSumCols};
+      float keep = first_slab && !bias ? 0.0f : 1.0f;
+      kernel(depth, x, panel, alpha, keep, old, sum, kSumCols, mask, soon);
       if (p + kDepth < k) return;
       for (int64_t r = 0; r < height; ++r) {
-        narrow(sum + r * kSumCols, beta, out + r * c_row, cols.count);
+        narrow(sum + r * kSumCols, bias ? 0.0f : beta, out + r * c_row, cols.count);
       }
     } else {
-      Rows old = p == 0 && bias ? Rows{bias + cols.first, 0} : Rows{out, c_row};
-      kernel(depth, x, panel, alpha, p == 0 ? beta : 1.0f, old, out, c_row, mask, soon);
+      Rows old = biased ? Rows{bias + cols.first, 0} : Rows{out, c_row};
+      kernel(depth, x, panel, alpha, first_slab ? beta : 1.0f, old, out, c_row, mask, soon);
     }
   }
 
@@ -463,40 +470,48 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b
 // A long k is summed in floats that are rounded at the end.
 template <class T>
 void multiply_halves(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
-                     T* c, int64_t c_row) {
-  if (k <= kWholeHalves) return multiply(m, n, k, alpha, a, b, beta, nullptr, c, c_row);
+                     const float* bias, T* c, int64_t c_row) {
+  if (k <= kWholeHalves) return multiply(m, n, k, alpha, a, b, beta, bias, c, c_row);
   Workspace sums;
-  float* sum = sums.reserve(m * n);
-  multiply(m, n, k, alpha, a, b, 0, nullptr, sum, n);
+  float *sum = sums.reserve(m * n), keep = bias ? 0.0f : beta;
+  multiply(m, n, k, alpha, a, b, bias ? 1.0f : 0.0f, bias, sum, n);
   parallel_for(m, std::max<int64_t>(1, (1 << 14) / n), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) narrow(sum + i * n, beta, c + i * c_row, n);
+    for (int64_t i = begin; i < end; ++i) narrow(sum + i * n, keep, c + i * c_row, n);
   });
+}
+
+template <class T>
+View<T> view(MatrixRef x) {
+  return {static_cast<const T*>(x.data), x.row_stride, x.col_stride};
 }
 
 }  // namespace
 
 void sgemm(DType dtype, int64_t m, int64_t n, int64_t k, float alpha, MatrixRef a, MatrixRef b,
            float beta, void* c, int64_t c_row) {
-  auto view = [](MatrixRef x, auto zero) {
-    using T = decltype(zero);
-    return View<T>{static_cast<const T*>(x.data), x.row_stride, x.col_stride};
-  };
   auto halves = [&](auto zero) {
     using T = decltype(zero);
-    multiply_halves(m, n, k, alpha, view(a, zero), view(b, zero), beta, static_cast<T*>(c), c_row);
+    multiply_halves(m, n, k, alpha, view<T>(a), view<T>(b), beta, nullptr, static_cast<T*>(c),
+                    c_row);
   };
   if (dtype == DType::BF16) return halves(BF16());
   if (dtype == DType::F16) return halves(F16());
-  multiply(m, n, k, alpha, view(a, 0.0f), view(b, 0.0f), beta, nullptr, static_cast<float*>(c),
+  multiply(m, n, k, alpha, view<float>(a), view<float>(b), beta, nullptr, static_cast<float*>(c),
            c_row);
 }
 
-void sgemm_with_bias(int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, const float* bias,
-                     float* c, int64_t c_row) {
-  auto view = [](MatrixRef x) {
-    return View<float>{static_cast<const float*>(x.data), x.row_stride, x.col_stride};
+void sgemm_with_bias(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b,
+                     const void* bias, void* c, int64_t c_row) {
+  auto halves = [&](auto zero) {
+    using T = decltype(zero);
+    float* wide = bias_space.reserve(n);
+    widen(static_cast<const T*>(bias), wide, n);
+    multiply_halves(m, n, k, 1.0f, view<T>(a), view<T>(b), 1.0f, wide, static_cast<T*>(c), c_row);
   };
-  multiply(m, n, k, 1.0f, view(a), view(b), 1.0f, bias, c, c_row);
+  if (dtype == DType::BF16) return halves(BF16());
+  if (dtype == DType::F16) return halves(F16());
+  multiply(m, n, k, 1.0f, view<float>(a), view<float>(b), 1.0f, static_cast<const float*>(bias),
+           static_cast<float*>(c), c_row);
 }
 
 }  // namespace rl::cpu
@@ -504,7 +519,7 @@ void sgemm_with_bias(int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, 
 namespace rl::cpu {
 bool has_sgemm() { return false; }
 void sgemm(DType, int64_t, int64_t, int64_t, float, MatrixRef, MatrixRef, float, void*, int64_t) {}
-void sgemm_with_bias(int64_t, int64_t, int64_t, MatrixRef, MatrixRef, const float*, float*,
+void sgemm_with_bias(DType, int64_t, int64_t, int64_t, MatrixRef, MatrixRef, const void*, void*,
                      int64_t) {}
 }  // namespace rl::cpu
 #endif

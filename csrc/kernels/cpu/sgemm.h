@@ -12,8 +12,8 @@ bool has_sgemm();
 // floats and rounded once.
 void sgemm(DType dtype, int64_t m, int64_t n, int64_t k, float alpha, MatrixRef a, MatrixRef b,
            float beta, void* c, int64_t c_row);
-// c = a @ b + bias, a row, for float32.
-void sgemm_with_bias(int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, const float* bias,
-                     float* c, int64_t c_row);
+// c = a @ b + bias, a row.
+void sgemm_with_bias(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b,
+                     const void* bias, void* c, int64_t c_row);
 
 }  // namespace rl::cpu

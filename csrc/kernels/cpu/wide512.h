@@ -22,6 +22,15 @@ inline RL_AVX512 __m512 wide16(const F16* x) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
 }
 
+inline RL_AVX512 __m256 wide8(const BF16* x) {
+  __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+inline RL_AVX512 __m256 wide8(const F16* x) {
+  __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return _mm512_castps512_ps256(_mm512_cvtph_ps(_mm256_castsi128_si256(bits)));
+}
+
 // Rounds to nearest even; a NaN stays one.
 inline RL_AVX512 __m256i narrow16(__m512 x, BF16) {
   __m512i u = _mm512_castps_si512(x);
