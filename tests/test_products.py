@@ -7,9 +7,9 @@ import pytest
 import rushlight as torch
 from rushlight.nn.functional import linear
 
-ROWS = (1, 5, 97, 130)
-COLUMNS = (1, 33, 64, 65, 200)
-DEPTHS = (3, 36, 100, 1024, 1501)
+ROWS = (1, 5, 64, 97, 130)
+COLUMNS = (1, 33, 48, 65, 200)
+DEPTHS = (3, 36, 101, 1024, 1501)
 
 
 def matrix(rows, columns, layout):
@@ -41,6 +41,27 @@ def test_with_a_bias(layout):
         x, weight, bias = matrix(m, k, layout), matrix(n, k, "dense"), matrix(1, n, layout)[0]
         expected = x.double() @ weight.double().t() + bias.double()
         assert torch.equal(linear(x, weight, bias).double(), expected), (m, n, k)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("a_layout", LAYOUTS)
+def test_halves_are_rounded_once(a_layout, dtype):
+    for m, n, k in itertools.product((33, 100), (48, 200), (36, 101, 1501, 5000)):
+        a, b = matrix(m, k, a_layout), matrix(n, k, "dense")
+        bias = matrix(1, n, "dense")[0]
+        product = a.double() @ b.double().t()
+        a, b, bias = a.to(dtype), b.to(dtype), bias.to(dtype)
+        assert torch.equal(a @ b.t(), product.to(dtype)), (m, n, k)
+        assert torch.equal(linear(a, b, bias), (product + bias.double()).to(dtype)), (m, n, k)
+        assert torch.equal(a @ b.t().contiguous(), product.to(dtype)), (m, n, k)
+
+
+@pytest.mark.parametrize("b_layout", LAYOUTS)
+def test_more_rows_and_columns_than_a_task(b_layout):
+    for m, n, k in ((1100, 150, 40), (70, 1300, 40), (1030, 80, 1030)):
+        for a_layout in LAYOUTS:
+            a, b = matrix(m, k, a_layout), matrix(k, n, b_layout)
+            assert torch.equal((a @ b).double(), a.double() @ b.double()), (m, n, k, a_layout)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
