@@ -71,6 +71,13 @@ def _after_hooks(
     return value
 
 
+def _recomputed(state: dict[str, Any]) -> list[tuple[str, Callable[..., Any]]]:
+    """The attributes that a copy of a module computes anew, with the hooks that do so."""
+    hooks = state.get("_forward_pre_hooks", {}).values()
+    named = [(getattr(hook, "_computed_attribute", ""), hook) for hook in hooks]
+    return [(name, hook) for name, hook in named if isinstance(state.get(name), Tensor)]
+
+
 def _addindent(text: str, spaces: int) -> str:
     first, *rest = text.split("\n")
     return "\n".join([first, *(" " * spaces + line if line.strip() else "" for line in rest)])
@@ -270,6 +277,8 @@ class Module(TraversalMethods, StateMethods):
         from copyreg import _slotnames  # type: ignore[attr-defined]
 
         state = self.__dict__.copy()
+        for name, _ in _recomputed(state):
+            state[name] = state[name].detach()
         slots = {n: getattr(self, n) for n in _slotnames(type(self)) if hasattr(self, n)}
         return (state, slots) if slots else state
 
@@ -284,6 +293,8 @@ class Module(TraversalMethods, StateMethods):
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         for name, value in slots.items():
             object.__setattr__(self, name, value)
+        for _, hook in _recomputed(state):
+            hook(self, ())
 
     def _replicate_for_data_parallel(self) -> Self:
         replica = self.__new__(type(self))

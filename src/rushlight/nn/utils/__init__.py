@@ -18,11 +18,12 @@ TYPE_CHECKING = False  # type checkers read it as True; these are loaded on firs
 if TYPE_CHECKING:
     from rushlight.nn.utils import parametrizations as parametrizations
     from rushlight.nn.utils import parametrize as parametrize
+    from rushlight.nn.utils import prune as prune
     from rushlight.nn.utils import stateless as stateless
 
 
 def __getattr__(name: str) -> object:
-    if name in ("parametrizations", "parametrize", "rnn", "stateless"):
+    if name in ("parametrizations", "parametrize", "prune", "rnn", "stateless"):
         from importlib import import_module
 
         return import_module(f"rushlight.nn.utils.{name}")
