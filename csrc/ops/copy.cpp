@@ -3,6 +3,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/fill.h"
 #include "ops/broadcast.h"
+#include "ops/memory_format.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
 
@@ -23,51 +24,63 @@ void fill_bits(Tensor* into, const void* value) {
                     into->sizes.data(), into->dim());
 }
 
+Var filled_from(const Var& input, Var copy) {
+  ops::copy_data(copy.get(), input.get());
+  return copy;
+}
+
 struct Clone : Linear {
   static constexpr auto signature = "clone(Tensor input, *, object? memory_format=None)";
-  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "clone(x): a copy with memory of its own; gradients flow through.";
   static constexpr bool out = false;
   static Var forward(const Var& input, PyObject* memory_format) {
-    bool rows = memory_format && memory_format != Py_None && is_contiguous_format(memory_format);
-    Var copy = rows ? empty(input.sizes(), input.dtype()) : empty_like(input.get(), input.dtype());
-    ops::copy_data(copy.get(), input.get());
-    return copy;
+    return filled_from(input, empty_like(input, input.dtype(), memory_format, "clone"));
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, PyObject* memory_format) {
+    return filled_from(hidden.front(input),
+                       empty_like(hidden, input, input.dtype(), memory_format, "clone"));
   }
   static void vjp(Back& b, const In&, PyObject*) { b[0] = b.g(); }
-
-  static bool is_contiguous_format(PyObject* format) {
-    PyObject* text = PyObject_Str(format);
-    bool yes = text && PyUnicode_CompareWithASCIIString(text, "torch.contiguous_format") == 0;
-    Py_XDECREF(text);
-    PyErr_Clear();
-    return yes;
-  }
 };
 RL_OP(Clone)
 
 struct ToCopy : Linear {
-  static constexpr auto signature = "_to_copy(Tensor input, dtype dtype)";
-  static constexpr Batching batching = Batching::Shift;
+  static constexpr auto signature =
+      "_to_copy(Tensor input, dtype dtype, *, object? memory_format=None)";
   static constexpr auto grad_name = "ToCopyBackward0";
   static constexpr auto doc = "_to_copy(x, dtype): a copy with another element type.";
   static constexpr bool out = false;
   static constexpr bool method = false;
-  static Var forward(const Var& input, DType dtype) {
-    Var copy = empty_like(input.get(), dtype);
-    ops::copy_data(copy.get(), input.get());
-    return copy;
+  static Var forward(const Var& input, DType dtype, PyObject* memory_format) {
+    return filled_from(input, empty_like(input, dtype, memory_format, "to"));
   }
-  static void vjp(Back& b, const In&, DType) { b[0] = b.g(); }
+  static Var batched(const HiddenDims& hidden, const Var& input, DType dtype,
+                     PyObject* memory_format) {
+    return filled_from(hidden.front(input), empty_like(hidden, input, dtype, memory_format, "to"));
+  }
+  static void vjp(Back& b, const In&, DType, PyObject*) { b[0] = b.g(); }
 };
 RL_OP(ToCopy)
 
 struct Contiguous : Composite {
   static constexpr auto signature = "contiguous(Tensor input, *, object? memory_format=None)";
-  static constexpr auto doc = "contiguous(x): x itself when it is row-major, else a copy that is.";
+  static constexpr auto doc =
+      "contiguous(x): x itself when it is row-major (or in the memory format), else a copy that "
+      "is.";
   static constexpr bool function = false;
   static constexpr bool out = false;
-  static Var forward(const Var& input, PyObject*) { return ops::contiguous(input); }
+  static Var forward(const Var& input, PyObject* memory_format) {
+    MemoryFormat format =
+        memory_format_argument(memory_format, MemoryFormat::Contiguous, "contiguous");
+    if (format == MemoryFormat::Contiguous) return ops::contiguous(input);
+    if (is_contiguous_in(format, input.get())) return input;
+    check(format != MemoryFormat::Preserve,
+          "contiguous: preserve memory format is unsupported by the contiguous operator on a "
+          "tensor that is not contiguous (sizes ",
+          input.sizes(), ", strides ", input->strides, "); call clone() to keep its strides");
+    check_format(format, input.sizes(), "contiguous");
+    return call<Clone>(input, memory_format);
+  }
 };
 RL_OP(Contiguous)
 
@@ -260,7 +273,9 @@ void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64
 namespace ops {
 
 Var clone(const Var& a) { return call<Clone>(a, nullptr); }
-Var to(const Var& a, DType dtype) { return a.dtype() == dtype ? a : call<ToCopy>(a, dtype); }
+Var to(const Var& a, DType dtype) {
+  return a.dtype() == dtype ? a : call<ToCopy>(a, dtype, nullptr);
+}
 Var copied(const Var& like, const Var& src) { return call<Copied>(like, src); }
 Var contiguous(const Var& a) { return a->contiguous ? a : call<CloneRows>(a); }
 

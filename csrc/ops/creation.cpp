@@ -2,6 +2,7 @@
 #include "ops/creation.h"
 
 #include "kernels/cpu/convert.h"
+#include "ops/memory_format.h"
 
 namespace rl {
 
@@ -15,12 +16,11 @@ DType of_value(const std::optional<DType>& dtype, const Var& value) {
                                      : default_dtype();
 }
 
-Var filled(const Ints& sizes, const Var& value, DType dtype) {
+Var filled(Var v, const Var& value) {
   check(value.numel() == 1, "full: the fill value must be a single number");
-  Var v = empty(sizes, dtype);
-  Var scalar = ops::to(alias(value.get()), dtype);
-  Ints zero(sizes.size());
-  Var spread = alias(scalar.get(), sizes, zero, scalar->offset);
+  Var scalar = ops::to(alias(value.get()), v.dtype());
+  Ints zero(v.dim());
+  Var spread = alias(scalar.get(), v.sizes(), zero, scalar->offset);
   ops::copy_data(v.get(), spread.get());
   return v;
 }
@@ -30,8 +30,12 @@ struct Empty : Creation_ {
       "empty(size size, *, " RL_OPTIONS ", object? memory_format=None)";
   static constexpr auto doc = "empty(*size): a tensor with whatever its memory holds.";
   static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*, std::optional<Device>,
-                     bool requires_grad, PyObject*, PyObject*) {
-    return finish(empty(size, chosen(dtype)), requires_grad);
+                     bool requires_grad, PyObject*, PyObject* memory_format) {
+    MemoryFormat format = memory_format_argument(memory_format, MemoryFormat::Contiguous, "empty");
+    if (format == MemoryFormat::Contiguous)
+      return finish(empty(size, chosen(dtype)), requires_grad);
+    Ints strides = format_strides(format, size, "empty");
+    return finish(empty_strided(size, strides, chosen(dtype)), requires_grad);
   }
 };
 RL_OP(Empty)
@@ -63,8 +67,9 @@ RL_OP(EmptyStrided)
         kind "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                \
     static constexpr auto doc = kind "_like(x): " #number "s with the shape and type of x.";      \
     static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                   \
-                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {         \
-      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                             \
+                       std::optional<Device>, bool requires_grad, PyObject*,                      \
+                       PyObject* memory_format) {                                                 \
+      Var v = empty_like(input, dtype.value_or(input.dtype()), memory_format, kind "_like");      \
       ops::fill_data(v.get(), number);                                                            \
       return finish(v, requires_grad);                                                            \
     }                                                                                             \
@@ -76,11 +81,17 @@ RL_CONSTANT(Ones, "ones", 1)
 struct EmptyLike : Creation_ {
   static constexpr auto signature =
       "empty_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";
-  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "empty_like(x): uninitialised, with the shape and type of x.";
   static Var forward(const Var& input, std::optional<DType> dtype, PyObject*, std::optional<Device>,
-                     bool requires_grad, PyObject*, PyObject*) {
-    return finish(empty_like(input.get(), dtype.value_or(input.dtype())), requires_grad);
+                     bool requires_grad, PyObject*, PyObject* memory_format) {
+    return finish(empty_like(input, dtype.value_or(input.dtype()), memory_format, "empty_like"),
+                  requires_grad);
+  }
+  static Var batched(const HiddenDims& hidden, const Var& input, std::optional<DType> dtype,
+                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*,
+                     PyObject* memory_format) {
+    DType type = dtype.value_or(input.dtype());
+    return finish(empty_like(hidden, input, type, memory_format, "empty_like"), requires_grad);
   }
 };
 RL_OP(EmptyLike)
@@ -90,7 +101,7 @@ struct Full : Creation_ {
   static constexpr auto doc = "full(size, value): a tensor with every element equal to value.";
   static Var forward(const Ints& size, const Var& fill_value, std::optional<DType> dtype, PyObject*,
                      std::optional<Device>, bool requires_grad, PyObject*) {
-    return finish(filled(size, fill_value, of_value(dtype, fill_value)), requires_grad);
+    return finish(filled(empty(size, of_value(dtype, fill_value)), fill_value), requires_grad);
   }
 };
 RL_OP(Full)
@@ -101,8 +112,10 @@ struct FullLike : Creation_ {
       ", object? memory_format=None)";
   static constexpr auto doc = "full_like(x, value): every element equal to value, shaped as x.";
   static Var forward(const Var& input, const Var& fill_value, std::optional<DType> dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {
-    return finish(filled(input.sizes(), fill_value, dtype.value_or(input.dtype())), requires_grad);
+                     std::optional<Device>, bool requires_grad, PyObject*,
+                     PyObject* memory_format) {
+    Var v = empty_like(input, dtype.value_or(input.dtype()), memory_format, "full_like");
+    return finish(filled(v, fill_value), requires_grad);
   }
 };
 RL_OP(FullLike)
@@ -136,7 +149,7 @@ struct NewFull : NonDifferentiable {
   static Var forward(const Var& input, const Ints& size, const Var& fill_value,
                      std::optional<DType> dtype, PyObject*, std::optional<Device>,
                      bool requires_grad, PyObject*) {
-    return finish(filled(size, fill_value, dtype.value_or(input.dtype())), requires_grad);
+    return finish(filled(empty(size, dtype.value_or(input.dtype())), fill_value), requires_grad);
   }
 };
 RL_OP(NewFull)

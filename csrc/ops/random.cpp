@@ -2,6 +2,7 @@
 #include "ops/random.h"
 
 #include "ops/creation.h"
+#include "ops/memory_format.h"
 
 namespace rl {
 
@@ -33,8 +34,10 @@ struct Sampling : Creation_ {
                       ", object? memory_format=None)";                                            \
     static constexpr auto doc = function_name "_like(x): the same with the shape and type of x."; \
     static Var forward(const Var& input, Generator* generator, Options dtype, PyObject*,          \
-                       std::optional<Device>, bool requires_grad, PyObject*, PyObject*) {         \
-      Var v = empty_like(input.get(), dtype.value_or(input.dtype()));                             \
+                       std::optional<Device>, bool requires_grad, PyObject*,                      \
+                       PyObject* memory_format) {                                                 \
+      Var v =                                                                                     \
+          empty_like(input, dtype.value_or(input.dtype()), memory_format, function_name "_like"); \
       fill(v.get(), 0, 1, generator);                                                             \
       return finish(v, requires_grad);                                                            \
     }                                                                                             \
@@ -67,9 +70,10 @@ Var integers(Var v, int64_t low, int64_t high, Generator* generator, bool requir
     static constexpr auto doc = "randint_like(x, low, high): integers with x's shape and type."; \
     static Var forward(const Var& input, __VA_ARGS__, Generator* generator, Options dtype,       \
                        PyObject*, std::optional<Device>, bool requires_grad, PyObject*,          \
-                       PyObject*) {                                                              \
-      return integers(empty_like(input.get(), dtype.value_or(input.dtype())), low, high,         \
-                      generator, requires_grad);                                                 \
+                       PyObject* memory_format) {                                                \
+      return integers(                                                                           \
+          empty_like(input, dtype.value_or(input.dtype()), memory_format, "randint_like"), low,  \
+          high, generator, requires_grad);                                                       \
     }                                                                                            \
   };                                                                                             \
   RL_OP(Type##Like)

@@ -1,6 +1,7 @@
 // The extension module.
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
+#include "ops/memory_format.h"
 #include "ops/registry.h"
 #include "python/devices.h"
 #include "python/module_type.h"
@@ -125,6 +126,13 @@ PyObject* add_node_methods(PyObject*, PyObject* dict) {
   PyType_Modified(&NodeType);
   Py_RETURN_NONE;
 }
+PyObject* set_formats(PyObject*, PyObject* args) {
+  PyObject* formats[kMemoryFormats];
+  if (!PyArg_ParseTuple(args, "OOOO", &formats[0], &formats[1], &formats[2], &formats[3]))
+    return nullptr;
+  set_memory_formats(formats);
+  Py_RETURN_NONE;
+}
 // Sets special methods, which live in slots rather than the dict.
 PyObject* set_tensor_repr(PyObject*, PyObject* function) {
   static PyObject* repr = nullptr;
@@ -182,6 +190,7 @@ PyMethodDef functions[] = {
      "torch.float16"},
     {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
     {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
+    {"_set_memory_formats", set_formats, METH_VARARGS, nullptr},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
     {"_add_node_methods", add_node_methods, METH_O, nullptr},

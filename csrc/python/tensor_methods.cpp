@@ -7,6 +7,7 @@
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "ops/functions.h"
+#include "ops/memory_format.h"
 #include "python/arguments.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -110,8 +111,21 @@ PyObject* data_ptr(PyObject* o, PyObject*) {
     return PyLong_FromVoidPtr(t->numel ? t->data() : nullptr);
   });
 }
-PyObject* is_contiguous_method(PyObject* o, PyObject*, PyObject*) {
-  return PyBool_FromLong(as_tensor(o)->contiguous);
+PyObject* is_contiguous_method(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"memory_format", nullptr};
+  PyObject* memory_format = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O:is_contiguous", const_cast<char**>(keywords),
+                                   &memory_format))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    MemoryFormat format =
+        memory_format_argument(memory_format, MemoryFormat::Contiguous, "is_contiguous");
+    return PyBool_FromLong(is_contiguous_in(format, as_tensor(o)));
+  });
+}
+PyObject* format_of_strides(PyObject* o, PyObject*) {
+  const Tensor* t = as_tensor(o);
+  return new_reference(memory_format_object(format_of(t->sizes, t->strides)));
 }
 PyObject* is_view_method(PyObject* o, PyObject*) { return PyBool_FromLong(is_view(as_tensor(o))); }
 PyObject* is_inference_method(PyObject* o, PyObject*) {
@@ -230,8 +244,17 @@ PyObject* set_storage(PyObject* o, PyObject* args) {
   });
 }
 
-PyObject* resize_(PyObject* o, PyObject* args) {
+PyObject* resize_(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"memory_format", nullptr};
+  PyObject* memory_format = nullptr;
+  PyObject* none = PyTuple_New(0);
+  bool ok = none && PyArg_ParseTupleAndKeywords(none, kwargs, "|$O:resize_",
+                                                const_cast<char**>(keywords), &memory_format);
+  Py_XDECREF(none);
+  if (!ok) return nullptr;
   return guarded([&]() -> PyObject* {
+    MemoryFormat format =
+        memory_format_argument(memory_format, MemoryFormat::Contiguous, "resize_");
     static const Signature s("resize_(int[] size)");
     PyObject* sizes = PyTuple_GET_SIZE(args) == 1 && !PyLong_Check(PyTuple_GET_ITEM(args, 0))
                           ? PyTuple_GET_ITEM(args, 0)
@@ -240,17 +263,20 @@ PyObject* resize_(PyObject* o, PyObject* args) {
     Ints wanted = ints_argument(s, 0, sizes);
     check(!requires_grad(t), "cannot resize variables that require grad");
     check(!levels_of(t), "cannot resize variables that has a forward grad");
+    bool keeps_strides = !memory_format || memory_format == Py_None;
+    if (keeps_strides && wanted == t->sizes) return new_reference(o);
     for (int64_t n : wanted) check(n >= 0, "resize_: negative size in ", wanted);
     int64_t n = element_count(wanted), bytes;
     check(n >= 0 && !__builtin_mul_overflow(n + t->offset, itemsize(t->dtype), &bytes),
           "resize_: size overflow: ", wanted);
+    Ints strides = format_strides(format, wanted, "resize_");
     if (bytes > t->storage->bytes) resize_storage(t->storage, bytes);
     own_memory(t->storage);
     t->storage->version++;
     t->sizes = wanted;
-    t->strides = contiguous_strides(wanted);
+    t->strides = strides;
     t->numel = n;
-    t->contiguous = true;
+    t->contiguous = is_contiguous(wanted, strides);
     return new_reference(o);
   });
 }
@@ -393,10 +419,13 @@ PyMethodDef tensor_methods[] = {
      ">>> x[1:].data_ptr() - x.data_ptr()\n"
      "4"},
     {"is_contiguous", RL_KEYWORDS(is_contiguous_method),
-     "Whether it is row-major without gaps.\n\n"
+     "Whether it is row-major without gaps, or lies so in the memory_format.\n\n"
      ">>> x = torch.zeros(2, 3)\n"
      ">>> x.is_contiguous(), x.t().is_contiguous()\n"
-     "(True, False)"},
+     "(True, False)\n"
+     ">>> torch.zeros(2, 3, 4, 4).is_contiguous(memory_format=torch.channels_last)\n"
+     "False"},
+    {"_format_of_strides", format_of_strides, METH_NOARGS, nullptr},
     {"_is_view", is_view_method, METH_NOARGS, "Whether it is a view that autograd knows of."},
     {"is_inference", is_inference_method, METH_NOARGS,
      "Whether inference_mode made it.\n\n"
@@ -462,8 +491,8 @@ PyMethodDef tensor_methods[] = {
     {"_become", become, METH_O, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"_set_storage", set_storage, METH_VARARGS, nullptr},
-    {"resize_", resize_, METH_VARARGS,
-     "Changes the shape, growing the storage as needed.\n\n"
+    {"resize_", RL_KEYWORDS(resize_),
+     "Changes the shape and the memory_format, growing the storage as needed.\n\n"
      ">>> torch.arange(6).resize_(2, 2)\n"
      "tensor([[0, 1],\n"
      "        [2, 3]])"},

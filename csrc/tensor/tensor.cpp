@@ -48,6 +48,29 @@ void check_sizes(const Ints& sizes) {
     fail("a tensor has at most 64 dimensions, got ", sizes.size());
 }
 
+// Strides that keep the order of the dimensions and leave no gaps. Strides of 0 have no order: the
+// sort looks past them. Of equal strides the smaller size goes inside, as it does in torch.
+Ints without_gaps(const Ints& sizes, const Ints& strides) {
+  int n = sizes.size();
+  Ints order(n), dense(n);  // from the innermost dimension to the outermost
+  for (int i = 0; i < n; i++) order[i] = n - 1 - i;
+  for (int i = 1; i < n; i++)
+    for (int j = i - 1, at = i; j >= 0; j--) {
+      int inner = int(order[j]), outer = int(order[at]);
+      int64_t a = strides[inner], b = strides[outer];
+      if (a == 0 || b == 0 || (a == b && sizes[inner] <= sizes[outer])) continue;
+      if (a < b) break;
+      std::swap(order[j], order[at]);
+      at = j;
+    }
+  int64_t step = 1;
+  for (int64_t d : order) {
+    dense[int(d)] = step;
+    step *= sizes[int(d)];
+  }
+  return dense;
+}
+
 Var bare(DType dtype) {
   Tensor* t = new_tensor_object();
   t->dtype = dtype;
@@ -135,23 +158,7 @@ Var empty_like(const Tensor* like, DType dtype) {
   if (like->contiguous) return empty(like->sizes, dtype, like->storage->device);
   if (is_dense(like->sizes, like->strides))
     return empty_strided(like->sizes, like->strides, dtype, like->storage->device);
-  // Keep the order of the dimensions by stride, without the gaps.
-  int n = like->dim();
-  Ints order(n), strides(n);
-  for (int i = 0; i < n; i++) order[i] = i;
-  for (int i = 1; i < n; i++)
-    for (int j = i; j > 0; j--) {
-      int64_t a = order[j - 1], b = order[j];
-      if (like->strides[int(b)] == 0 || like->strides[int(a)] == 0 ||
-          like->strides[int(a)] >= like->strides[int(b)])
-        break;
-      std::swap(order[j - 1], order[j]);
-    }
-  int64_t step = 1;
-  for (int i = n - 1; i >= 0; i--) {
-    strides[int(order[i])] = step;
-    step *= std::max<int64_t>(like->sizes[int(order[i])], 1);
-  }
+  Ints strides = without_gaps(like->sizes, like->strides);
   return empty_strided(like->sizes, strides, dtype, like->storage->device);
 }
 

@@ -66,6 +66,7 @@ from rushlight._ops import *
 
 from rushlight._layout import (
     channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
     contiguous_format as contiguous_format,
     layout as layout,
     memory_format as memory_format,

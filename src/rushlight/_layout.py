@@ -1,5 +1,7 @@
 """Layouts and memory formats: names that programs pass around; tensors are dense and strided."""
 
+from rushlight import _C
+
 
 class layout:
     """How a tensor's elements are stored. Only ``strided`` exists.
@@ -22,11 +24,16 @@ class layout:
 
 
 class memory_format(layout):
-    """The order in which a copy lays out its dimensions.
+    """The order in which the dimensions of a tensor lie in memory.
 
     >>> import rushlight as torch
     >>> torch.ones(2, 3).t().contiguous(memory_format=torch.contiguous_format).stride()
     (2, 1)
+    >>> images = torch.ones(8, 3, 4, 5).to(memory_format=torch.channels_last)
+    >>> images.shape, images.stride()
+    (torch.Size([8, 3, 4, 5]), (60, 1, 15, 3))
+    >>> images.clone().stride(), images.clone(memory_format=torch.contiguous_format).stride()
+    ((60, 1, 15, 3), (60, 20, 5, 1))
     """
 
     __slots__ = ()
@@ -36,3 +43,5 @@ strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+_C._set_memory_formats(contiguous_format, preserve_format, channels_last, channels_last_3d)

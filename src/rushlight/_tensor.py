@@ -6,7 +6,7 @@ import sys
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._layout import strided
+from rushlight._layout import preserve_format, strided
 from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight.utils.hooks import RemovableHandle, add_hook
 
@@ -27,7 +27,12 @@ def _repr(self: Tensor) -> str:
     return tensor_repr(self) if name in ("Tensor", "Parameter") else tensor_repr(self, name=name)
 
 
-def _convert(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
+def _convert(self: Tensor, dtype: Any, copy: bool = False, memory_format: Any = None) -> Tensor:
+    if memory_format is not None:
+        kept = memory_format is preserve_format or memory_format is self._format_of_strides()
+        if kept and not copy and self.dtype is dtype:
+            return self
+        return _to_copy(self, dtype, memory_format=memory_format)
     if self.dtype is not dtype:
         return _to_copy(self, dtype)
     return self.clone() if copy else self
@@ -43,13 +48,15 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     torch.float64
     >>> x.to("cpu") is x, x.to(x.dtype, copy=True) is x
     (True, False)
+    >>> torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last).stride()
+    (60, 1, 15, 3)
     """
     dtype = kwargs.pop("dtype", None)
     device = kwargs.pop("device", None)
     other = kwargs.pop("other", None)
     copy = kwargs.pop("copy", False)
     kwargs.pop("non_blocking", None)
-    kwargs.pop("memory_format", None)
+    memory_format = kwargs.pop("memory_format", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     flags = []
@@ -74,15 +81,15 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if device is not None:
         _C._check_device("to", device)
     if dtype is None:
-        return self.clone() if copy else self
-    if not isinstance(dtype, _C.dtype):
+        dtype = self.dtype
+    elif not isinstance(dtype, _C.dtype):
         dtype = {float: _C.float64, int: _C.int64, bool: _C.bool}[dtype]
-    return _convert(self, dtype, copy)
+    return _convert(self, dtype, copy, memory_format)
 
 
 def _caster(dtype: Any, name: str, data: str, result: str) -> Callable[..., Tensor]:
-    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _convert(self, dtype)
+    def cast(self: Tensor, *, memory_format: Any = None) -> Tensor:
+        return _convert(self, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"The tensor as {dtype}.\n\n>>> torch.tensor({data}).{name}()\n{result}"
@@ -455,7 +462,12 @@ def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Te
     tensor([[0, 1],
             [2, 3]])
     """
-    return self.resize_(tensor.shape)
+    self.resize_(tensor.shape)
+    if memory_format is None:
+        return self
+    if memory_format is preserve_format:
+        memory_format = tensor._format_of_strides()
+    return self.resize_(tensor.shape, memory_format=memory_format)
 
 
 def set_(

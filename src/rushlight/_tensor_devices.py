@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself: it lies in main memory.
+def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
+    """The tensor itself, in main memory; a copy where the memory format asks for one.
 
     >>> x = torch.ones(2)
     >>> x.cpu() is x
     True
     """
-    return self
+    return self if memory_format is None else self.to(memory_format=memory_format)
 
 
 def cuda(

@@ -10,6 +10,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._layout import (
     channels_last,
+    channels_last_3d,
     contiguous_format,
     layout,
     preserve_format,
@@ -337,6 +338,7 @@ VALUES: dict[str, Any] = {
     "torch.UntypedStorage": StorageType("UntypedStorage"),
     "torch.contiguous_format": contiguous_format,
     "torch.channels_last": channels_last,
+    "torch.channels_last_3d": channels_last_3d,
     "torch.preserve_format": preserve_format,
     **{name: Builder(name, build) for name, build in _BUILDERS.items()},
 }

@@ -36,6 +36,11 @@ def make_tensor(
             f"make_tensor: `requires_grad=True` is not supported for boolean and integral dtypes, "
             f"but got dtype={dtype}"
         )
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            "make_tensor: the parameters `noncontiguous` and `memory_format` are mutually "
+            f"exclusive, but got {noncontiguous=} and {memory_format=}"
+        )
     low, high = _bounds(dtype, low, high)
     spread = noncontiguous and size != () and 0 not in size
     drawn = (*size[:-1], 2 * size[-1]) if spread else size
@@ -48,6 +53,8 @@ def make_tensor(
         result = result[..., 1::2]
     if exclude_zero:
         result[result == 0] = _least(dtype)
+    if memory_format is not None:
+        result = result.clone(memory_format=memory_format)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._functions import typename
+from rushlight._layout import memory_format as _memory_format
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.nn.modules._hooks import (
     _global_backward_hooks,
@@ -340,9 +341,13 @@ class Module(TraversalMethods, StateMethods):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """``to(dtype)``, ``to(device)``, ``to(tensor)``: converts floating parameters and buffers.
 
+        ``to(memory_format=...)`` lays out those of four and five dimensions.
+
         >>> import rushlight as torch
         >>> torch.nn.Linear(2, 2).to(torch.float64).weight.dtype
         torch.float64
+        >>> torch.nn.Conv2d(3, 8, 2).to(memory_format=torch.channels_last).weight.stride()
+        (12, 1, 6, 3)
         """
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
@@ -474,6 +479,11 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     tensor = kwargs.pop("tensor", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if memory_format is not None and not isinstance(memory_format, _memory_format):
+        raise TypeError(
+            "to(): argument 'memory_format' must be torch.memory_format, not "
+            f"{typename(memory_format)}"
+        )
     for a in args:
         if isinstance(a, _C.dtype):
             dtype = a
