@@ -148,6 +148,17 @@ def test_modules_are_laid_out_as_in_pytorch(name):
             assert got == wanted, number
 
 
+@pytest.mark.parametrize("op", ["rand_like", "randn_like", "randint_like"])
+def test_numbers_are_drawn_in_the_order_of_memory(op):
+    with rushlight.random.torch_streams():
+        for size in ((2, 3, 4, 5), (1, 3, 2, 1), (2, 1, 3, 3), (2, 3, 1, 1)):
+            drawn = []
+            for t in LIBRARIES:
+                t.manual_seed(3)
+                drawn.append(to_numpy(OPS[op](t, t.zeros(size), memory_format=t.channels_last)))
+            assert (drawn[0] == drawn[1]).all(), size
+
+
 def test_histories_have_the_names_of_pytorch():
     for program in (
         lambda t, x: x.contiguous(memory_format=t.channels_last),
