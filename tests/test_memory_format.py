@@ -180,6 +180,10 @@ class TestDerivatives:
         _, tangent = torch.func.jvp(change, (x.detach(),), (torch.ones(IMAGES).double(),))
         assert torch.equal(tangent, torch.ones(IMAGES).double())
 
+    def test_strides_of_zero_without_elements_are_no_overlap(self):
+        x = torch.empty(2, 0, 4, 5, memory_format=torch.channels_last, dtype=torch.float64)
+        assert torch.autograd.gradcheck(lambda x: x.sum(1), x.requires_grad_())
+
     def test_each_sample_of_vmap_has_the_format(self):
         x = torch.rand(3, *IMAGES)
 
