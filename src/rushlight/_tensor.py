@@ -28,14 +28,11 @@ def _repr(self: Tensor) -> str:
 
 
 def _convert(self: Tensor, dtype: Any, copy: bool = False, memory_format: Any = None) -> Tensor:
-    if memory_format is not None:
-        kept = memory_format is preserve_format or memory_format is self._format_of_strides()
-        if kept and not copy and self.dtype is dtype:
-            return self
-        return _to_copy(self, dtype, memory_format=memory_format)
-    if self.dtype is not dtype:
-        return _to_copy(self, dtype)
-    return self.clone() if copy else self
+    same = self.dtype is dtype and not copy
+    if memory_format is None:
+        return self if same else _to_copy(self, dtype)
+    kept = memory_format is preserve_format or memory_format is self._format_of_strides()
+    return self if same and kept else _to_copy(self, dtype, memory_format=memory_format)
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -462,9 +459,6 @@ def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Te
     tensor([[0, 1],
             [2, 3]])
     """
-    self.resize_(tensor.shape)
-    if memory_format is None:
-        return self
     if memory_format is preserve_format:
         memory_format = tensor._format_of_strides()
     return self.resize_(tensor.shape, memory_format=memory_format)

@@ -165,6 +165,8 @@ def test_histories_have_the_names_of_pytorch():
         lambda t, x: x.clone(memory_format=t.channels_last),
         lambda t, x: x.to(memory_format=t.channels_last),
         lambda t, x: x.double(memory_format=t.channels_last),
+        lambda t, x: x.to(t.float32, copy=True),
+        lambda t, x: x.to(copy=True),
     ):
         names = [
             program(t, t.ones(2, 3, 4, 5, requires_grad=True)).grad_fn.name() for t in LIBRARIES
