@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/elementary.h"
 #include "tensor/tensor.h"
 
 namespace rl {
@@ -47,14 +47,19 @@ struct real_type<std::complex<T>> {
 Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments);
 Var call_pointwise(const char* name, std::initializer_list<Var> arguments);
 
-// Elementary functions: a lane calls libm (vectorised through libmvec), a complex one is found in
-// std by its argument, the others defer.
-#define RL_FUNCTION(name)                                              \
-  RL_INLINE float name(float x) { return ::name##f(x); }               \
+// Elementary functions: a lane calls libm (vectorised through libmvec) or code of ours, a complex
+// one is found in std by its argument, the others defer.
+#define RL_FUNCTION(name)                                \
+  RL_INLINE float name(float x) { return ::name##f(x); } \
+  RL_WIDER_FUNCTION(name)
+#define RL_WIDER_FUNCTION(name)                                        \
   RL_INLINE double name(double x) { return ::name(x); }                \
   inline Var name(const Var& x) { return call_pointwise(#name, {x}); } \
   inline Symbol name(const Symbol& x) { return call_symbol(#name, {x}); }
-RL_FUNCTION(exp)
+RL_INLINE float exp(float x) { return cpu::exp_of(x); }
+RL_WIDER_FUNCTION(exp)
+RL_INLINE float erf(float x) { return cpu::erf_of(x); }
+RL_WIDER_FUNCTION(erf)
 RL_FUNCTION(log)
 RL_FUNCTION(log10)
 RL_FUNCTION(sqrt)
@@ -74,13 +79,13 @@ RL_FUNCTION(exp2)
 RL_FUNCTION(expm1)
 RL_FUNCTION(log2)
 RL_FUNCTION(log1p)
-RL_FUNCTION(erf)
 RL_FUNCTION(erfc)
 RL_FUNCTION(floor)
 RL_FUNCTION(ceil)
 RL_FUNCTION(trunc)
 RL_FUNCTION(lgamma)
 #undef RL_FUNCTION
+#undef RL_WIDER_FUNCTION
 
 // Half to even, as the machine rounds.
 RL_INLINE float round(float x) { return ::rintf(x); }

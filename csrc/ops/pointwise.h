@@ -200,8 +200,12 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
     std::memcpy(y + whole, last, size_t(n - whole) * sizeof(R));
   }
 }
+// A formula is part of its loop, however long it is: called, it would not be vectorised.
+#define RL_WHOLE __attribute__((flatten))
+
 template <class Op, class T>
-RL_CLONES void forward_cloned(char* out, const char* const* in, const double* params, int64_t n) {
+RL_CLONES RL_WHOLE void forward_cloned(char* out, const char* const* in, const double* params,
+                                       int64_t n) {
   forward_body<Op, T>(out, in, params, n);
 }
 template <class Op, class T>
@@ -247,7 +251,8 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
   }
 }
 template <class Op, int K, class T>
-RL_CLONES void backward_cloned(char* out, const char* const* in, const double* params, int64_t n) {
+RL_CLONES RL_WHOLE void backward_cloned(char* out, const char* const* in, const double* params,
+                                        int64_t n) {
   backward_body<Op, K, T>(out, in, params, n);
 }
 template <class Op, int K, class T>

@@ -40,12 +40,13 @@ template <class C>
 struct Source {
   const char* x;
   int64_t size;
+  DType dtype;
   Convert load;
   void (*map)(const C* from, C* to, int64_t n, double parameter) = nullptr;
   double parameter = 0;
 
   Source(DType d, const void* data, Convert convert)
-      : x(static_cast<const char*>(data)), size(itemsize(d)), load(convert) {}
+      : x(static_cast<const char*>(data)), size(itemsize(d)), dtype(d), load(convert) {}
   Source(DType d, const void* data) : Source(d, data, loader<C>(d)) {}
 
   bool direct() const { return !load && !map; }

@@ -110,11 +110,21 @@ void F32_to_BF16(void* out, const void* in, int64_t n) {
   halves_from_floats(static_cast<BF16*>(out), static_cast<const float*>(in), n);
 }
 
-using Loop = void (*)(void*, const void*, int64_t);
-
 constexpr int pair(DType to, DType from) { return int(to) * kDTypes + int(from); }
 
-Loop direct(DType to, DType from) {
+bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
+
+// Where a pair without a loop meets. A step must lose nothing that the whole would keep.
+DType between(DType to, DType from) {
+  if (is_complex(from)) return real_of(from);
+  if (is_complex(to)) return real_of(to);
+  if (is_half(from) || is_half(to)) return DType::F32;
+  return DType::I64;
+}
+
+}  // namespace
+
+Conversion unit_conversion(DType to, DType from) {
   switch (pair(to, from)) {
     // clang-format off
 #define RL_CASE(to, from, ...) case pair(DType::to, DType::from): return from##_to_##to;
@@ -130,24 +140,12 @@ Loop direct(DType to, DType from) {
   }
 }
 
-bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
-
-// Where a pair without a loop meets. A step must lose nothing that the whole would keep.
-DType between(DType to, DType from) {
-  if (is_complex(from)) return real_of(from);
-  if (is_complex(to)) return real_of(to);
-  if (is_half(from) || is_half(to)) return DType::F32;
-  return DType::I64;
-}
-
-}  // namespace
-
 void convert_unit(DType to, void* out, DType from, const void* in, int64_t n) {
   if (to == from) {
     std::memcpy(out, in, size_t(n * itemsize(to)));
     return;
   }
-  if (Loop loop = direct(to, from)) return loop(out, in, n);
+  if (Conversion step = unit_conversion(to, from)) return step(out, in, n);
   DType middle = between(to, from);
   alignas(64) char block[kBlock * 8];
   for (int64_t i = 0; i < n; i += kBlock) {

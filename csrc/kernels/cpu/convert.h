@@ -15,6 +15,10 @@ void convert(DType to, void* out, int64_t out_stride, DType from, const void* in
 void copy_strided(DType to, void* out, const int64_t* out_strides, DType from, const void* in,
                   const int64_t* in_strides, const int64_t* sizes, int ndim);
 
+// A serial conversion of contiguous elements that takes one step; null where there is none.
+using Conversion = void (*)(void* out, const void* in, int64_t n);
+Conversion unit_conversion(DType to, DType from);
+
 // Serial conversion of contiguous elements.
 void convert_unit(DType to, void* out, DType from, const void* in, int64_t n);
 

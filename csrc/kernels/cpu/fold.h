@@ -1,36 +1,14 @@
 // Reductions by one associative operation: the policies that reduce_driver.h walks with.
 #pragma once
 
-#include <bit>
 #include <limits>
 
+#include "kernels/cpu/elementary.h"
 #include "kernels/cpu/reduce_driver.h"
 #include "kernels/cpu/simd.h"
 
 namespace rl::cpu {
 
-// exp in line, as a call would spill the vector registers around it: 2^k times a polynomial in the
-// rest, within 1 unit in the last place. 2^k is applied in two steps to reach the subnormals.
-RL_INLINE float exp_of(float x) {
-  constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits
-  x = x < -104 ? -104 : x;
-  x = x > 89 ? 89 : x;
-  float shifted = x * 1.44269504f + round, k = shifted - round;
-  float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
-  float p = 0.0013813145f;
-  p = p * r + 0.008369419f;
-  p = p * r + 0.041668456f;
-  p = p * r + 0.16666515f;
-  p = p * r + 0.49999994f;
-  p = p * r * r + r + 1;
-  int32_t power = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round);
-  int32_t half = power >> 1;
-  auto two_to = [](int32_t e) __attribute__((always_inline)) {
-    return std::bit_cast<float>(int32_t(uint32_t(e + 127) << 23));
-  };
-  return p * two_to(half) * two_to(power - half);
-}
-RL_INLINE double exp_of(double x) { return ::exp(x); }
 RL_INLINE float log_of(float x) { return ::logf(x); }
 RL_INLINE double log_of(double x) { return ::log(x); }
 
@@ -104,6 +82,7 @@ RL_INLINE typename Op::C fold_each(int64_t n, const At& at) {
 #pragma omp simd
       for (int64_t l = 0; l < lanes; ++l) part[l] = Op::apply(part[l], at(i + l));
     }
+#pragma GCC unroll 8
     for (int64_t half = lanes / 2; half > 0; half /= 2) {
 #pragma omp simd
       for (int64_t l = 0; l < half; ++l) part[l] = Op::apply(part[l], part[l + half]);
@@ -171,6 +150,16 @@ struct Fold {
 
   RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
     for (int64_t r = 0; r < count; ++r) out.a[r] = fold_row<Op>(x + r * n, n, Lift());
+  }
+  // bfloat16 read as it lies: widening it is one shift.
+  RL_CLONES static void rows(const BF16* x, int64_t count, int64_t n, View out)
+    requires std::is_same_v<C, float>
+  {
+    for (int64_t r = 0; r < count; ++r) {
+      const BF16* row = x + r * n;
+      out.a[r] = fold_each<Op>(
+          n, RL_EACH(i) { return Lift()(std::bit_cast<float>(uint32_t(row[i].bits) << 16)); });
+    }
   }
   RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
     std::fill(out.a, out.a + width, Op::identity());

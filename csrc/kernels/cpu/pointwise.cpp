@@ -10,7 +10,10 @@ namespace rl::cpu {
 
 namespace {
 
-constexpr int64_t kBlock = 512;       // elements converted at a time
+constexpr int64_t kBlock = 512;  // elements converted at a time
+// Blocks are a cache line more than their size apart: loads and stores at the same distance from a
+// multiple of 4096 would wait for each other.
+constexpr int64_t kLine = 64;
 constexpr double kChunkCost = 32768;  // additions per piece of parallel work
 constexpr int kMaxDims = 64;
 
@@ -28,6 +31,8 @@ struct Plan {
   char* data[kMaxOperands + 1];
   DType dtype[kMaxOperands + 1];
   DType target[kMaxOperands + 1];
+  Conversion unit[kMaxOperands + 1];  // of elements that lie side by side
+  int64_t place[kMaxOperands + 1];    // of the operand's block among the converted ones
 
   explicit Plan(const PointwiseCall& c) : call(c), operands(c.inputs + 1) {
     for (int k = 0; k < operands; k++) {
@@ -66,11 +71,19 @@ struct Plan {
       for (int k = 0; k < operands; k++) strides[k][0] = 0;
       ndim = 1;
     }
+    int64_t next = 0;
+    for (int k = 0; k < operands; k++) {
+      DType to = k == 0 ? dtype[k] : target[k], from = k == 0 ? target[k] : dtype[k];
+      bool side_by_side = strides[k][ndim - 1] == itemsize(dtype[k]);
+      unit[k] = side_by_side ? unit_conversion(to, from) : nullptr;
+      place[k] = next;
+      next += kBlock * itemsize(target[k]) + kLine;
+    }
   }
 
   // n elements along the innermost dimension from these addresses.
   void run(char* const* at, int64_t n) const {
-    alignas(64) char room[kMaxOperands + 1][kBlock * 16];
+    alignas(kLine) char room[(kMaxOperands + 1) * (kBlock * 16 + kLine)];
     int last = ndim - 1;
     const char* in[kMaxOperands] = {};
     bool direct[kMaxOperands + 1], constant[kMaxOperands + 1];
@@ -79,7 +92,8 @@ struct Plan {
       direct[k] = dtype[k] == target[k] && (step == size || n == 1);
       constant[k] = k > 0 && data[k] && !direct[k] && step == 0;
       if (constant[k])
-        convert(target[k], room[k], itemsize(target[k]), dtype[k], at[k], 0, std::min(n, kBlock));
+        convert(target[k], room + place[k], itemsize(target[k]), dtype[k], at[k], 0,
+                std::min(n, kBlock));
     }
     bool all_direct = direct[0];
     for (int k = 1; k < operands; k++) all_direct = all_direct && (direct[k] || !data[k]);
@@ -92,16 +106,19 @@ struct Plan {
         if (direct[k]) {
           in[k - 1] = from;
         } else {
-          if (!constant[k])
-            convert(target[k], room[k], itemsize(target[k]), dtype[k], from, strides[k][last], m);
-          in[k - 1] = room[k];
+          char* block = room + place[k];
+          if (unit[k]) unit[k](block, from, m);
+          else if (!constant[k])
+            convert(target[k], block, itemsize(target[k]), dtype[k], from, strides[k][last], m);
+          in[k - 1] = block;
         }
       }
       char* to = at[0] + i * strides[0][last];
-      char* out = direct[0] ? to : room[0];
+      char* out = direct[0] ? to : room + place[0];
       call.kernel(out, in, call.params, m);
-      if (!direct[0])
-        convert(dtype[0], to, strides[0][last], target[0], out, itemsize(target[0]), m);
+      if (direct[0]) continue;
+      if (unit[0]) unit[0](to, out, m);
+      else convert(dtype[0], to, strides[0][last], target[0], out, itemsize(target[0]), m);
     }
   }
 

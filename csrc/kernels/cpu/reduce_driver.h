@@ -2,7 +2,8 @@
 //
 // A policy P reduces elements of type P::C to partial results, one or two values per output
 // (P::A and P::B), and says how two partial results become one:
-//   rows(x, count, n, out)              count contiguous rows of n <= kBlock elements
+//   rows(x, count, n, out)              count contiguous rows of n <= kBlock elements; of
+//                                       bfloat16 too, where the policy can read it
 //   tile(x, stride, rows, width, out)   the columns of a tile of at most P::kRows rows
 //   merge(to, n_to, from, n_from, width)  `from` describes the elements after those of `to`
 // Blocks are merged pairwise, so rounding errors grow with the logarithm of n. Cuts depend on
@@ -56,6 +57,21 @@ struct Walk {
     P::rows(source.fetch(offset, count, buffer), 1, count, out);
   }
 
+  // Rows that need neither a conversion nor a map first. False: they do.
+  bool plain_rows(int64_t offset, int64_t count, int64_t length, View out) const {
+    if (source.direct()) {
+      P::rows(reinterpret_cast<const C*>(source.x) + offset, count, length, out);
+      return true;
+    }
+    if constexpr (requires(const BF16* x) { P::rows(x, count, length, out); }) {
+      if (source.dtype == DType::BF16 && !source.map) {
+        P::rows(reinterpret_cast<const BF16*>(source.x) + offset, count, length, out);
+        return true;
+      }
+    }
+    return false;
+  }
+
   RL_NOINLINE void row(int64_t offset, int64_t count, View out) const {
     if (count > kBlock) {
       int64_t first = half(count, kBlock);
@@ -63,9 +79,7 @@ struct Walk {
       Partials<P, 1> rest;
       row(offset + first, count - first, rest);
       P::merge(out, first, rest, count - first, 1);
-    } else if (source.direct()) {
-      P::rows(reinterpret_cast<const C*>(source.x) + offset, 1, count, out);
-    } else {
+    } else if (!plain_rows(offset, 1, count, out)) {
       converted_row(offset, count, out);
     }
   }
@@ -157,9 +171,7 @@ struct Walk {
       Partials<P, batch> results;
       for (int64_t o = begin; o < end; o += batch) {
         int64_t count = std::min(batch, end - o);
-        if (source.direct() && n <= kBlock) {
-          P::rows(reinterpret_cast<const C*>(source.x) + o * n, count, n, results);
-        } else {
+        if (n > kBlock || !plain_rows(o * n, count, n, results)) {
           for (int64_t r = 0; r < count; ++r) row((o + r) * n, n, View(results).at(r));
         }
         finish(o, View(results), count);

@@ -6,9 +6,15 @@
 namespace rl::cpu {
 namespace {
 
+// The largest of a line without care for NaNs: one of them makes the sum, and so the line, NaN.
+template <class T>
+struct Largest : MaxOf<T> {
+  static RL_INLINE T apply(T a, T b) { return a > b ? a : b; }
+};
+
 template <class C>
 RL_CLONES void softmax_line(const C* x, C* y, int64_t n) {
-  C largest = fold_row<MaxOf<C>>(x, n);
+  C largest = fold_row<Largest<C>>(x, n);
   C sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return y[i] = exp_of(x[i] - largest); });
   C scale = 1 / sum;
 #pragma omp simd
@@ -17,7 +23,7 @@ RL_CLONES void softmax_line(const C* x, C* y, int64_t n) {
 
 template <class C>
 RL_CLONES void log_softmax_line(const C* x, C* y, int64_t n) {
-  C largest = fold_row<MaxOf<C>>(x, n);
+  C largest = fold_row<Largest<C>>(x, n);
   C sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return exp_of(x[i] - largest); });
   C log_sum = log_of(sum);
 #pragma omp simd

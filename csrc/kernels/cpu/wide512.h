@@ -31,15 +31,16 @@ inline RL_AVX512 __m256 wide8(const F16* x) {
   return _mm512_castps512_ps256(_mm512_cvtph_ps(_mm256_castsi128_si256(bits)));
 }
 
-// Rounds to nearest even; a NaN stays one.
-inline RL_AVX512 __m256i narrow16(__m512 x, BF16) {
+// The bits of bfloat16s, each in 32. Rounds to nearest even; a NaN stays one.
+inline RL_AVX512 __m512i rounded16(__m512 x) {
   __m512i u = _mm512_castps_si512(x);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
   __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, odd), _mm512_set1_epi32(0x7fff));
   __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
   rounded = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+  return _mm512_srli_epi32(rounded, 16);
 }
+inline RL_AVX512 __m256i narrow16(__m512 x, BF16) { return _mm512_cvtepi32_epi16(rounded16(x)); }
 inline RL_AVX512 __m256i narrow16(__m512 x, F16) {
   return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
