@@ -53,7 +53,7 @@ struct Walk {
   static int64_t half(int64_t n, int64_t unit) { return (n / unit + 1) / 2 * unit; }
 
   RL_NOINLINE void converted_row(int64_t offset, int64_t count, View out) const {
-    C buffer[kBlock];
+    alignas(64) C buffer[kBlock];
     P::rows(source.fetch(offset, count, buffer), 1, count, out);
   }
 
@@ -86,7 +86,7 @@ struct Walk {
 
   RL_NOINLINE void converted_tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
                                   View out) const {
-    C buffer[kBuffer];
+    alignas(64) C buffer[kBuffer];
     if (stride == width) {
       return P::tile(source.fetch(offset, rows * width, buffer), width, rows, width, out);
     }
