@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxDims = 64;
 constexpr int64_t kParallelBytes = 256 << 10;  // below this one thread is as quick
-constexpr int64_t kChunkBytes = 128 << 10;
+constexpr int64_t kChunkBytes = 32 << 10, kCrossedBytes = 128 << 10;  // of a tile
 constexpr int64_t kBlockItems = 2048;  // of a conversion, so that its buffers stay in L1
 
 struct Dim {
@@ -97,7 +97,7 @@ struct Cut {
 Cut cut_tiles(const Plan& plan, int64_t item) {
   const Dim &row = plan.dims[plan.ndim - 2], &col = plan.dims[plan.ndim - 1];
   bool crossed = std::abs(row.in) < std::abs(col.in) && row.in != 0 && row.size > 1;
-  int64_t budget = std::max<int64_t>(kChunkBytes / item, 1);
+  int64_t budget = std::max<int64_t>((crossed ? kCrossedBytes : kChunkBytes) / item, 1);
   Cut cut;
   cut.inner = std::min(col.size, crossed ? std::max<int64_t>(1024 / item, 64) : budget);
   cut.outer = std::min(row.size, std::max<int64_t>(budget / cut.inner, 1));

@@ -41,8 +41,7 @@ struct Job {
   void* context;
   int members;
   Range* ranges;
-  int joined = 1;               // members so far, the caller included; guarded by the pool
-  std::atomic<int> helpers{0};  // inside work() now
+  std::atomic<int> joined{1};  // members so far, the caller included
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
 };
@@ -65,28 +64,26 @@ void work(Job& job, int member) {
   inside = false;
 }
 
+// Helpers look for a new round, for a while, and then sleep. Joining a job takes no lock: with many
+// helpers they would queue for it longer than a short job takes.
 class Pool {
  public:
   // False when another thread's job has the helpers.
   bool run(Job& job) {
     std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
     if (!turn) return false;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      while (size_ < job.members - 1) {
-        std::thread([this] { help(); }).detach();
-        ++size_;
-      }
-      job_ = &job;
-      round_.fetch_add(1, std::memory_order_release);
+    for (; size_ < job.members - 1; ++size_) std::thread([this] { help(); }).detach();
+    job_.store(&job);
+    round_.fetch_add(1);
+    if (sleepers_.load() > 0) {
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+      }  // a helper that saw the old round waits now
+      wake_.notify_all();
     }
-    wake_.notify_all();
     work(job, 0);
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      job_ = nullptr;  // nobody joins from here on
-    }
-    for (int spins = 0; job.helpers.load(std::memory_order_acquire) > 0; ++spins)
+    job_.store(nullptr);  // nobody joins from here on
+    for (int spins = 0; visitors_.load() > 0; ++spins)
       spins < kSpins ? pause() : std::this_thread::yield();
     return true;
   }
@@ -95,30 +92,33 @@ class Pool {
   void help() {
     uint64_t seen = 0;
     for (;;) {
-      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) pause();
-      Job* job = nullptr;
-      int member = 0;
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
-        seen = round_.load(std::memory_order_relaxed);
-        if (job_ && job_->joined < job_->members) {
-          job = job_;
-          member = job->joined++;
-          job->helpers.fetch_add(1, std::memory_order_relaxed);
-        }
+      for (int i = 0; i < kSpins && round_.load(std::memory_order_relaxed) == seen; ++i) pause();
+      if (round_.load() == seen) sleep(seen);
+      seen = round_.load();
+      // The job is its caller's, who waits while there are visitors.
+      visitors_.fetch_add(1);
+      if (Job* job = job_.load()) {
+        int member = job->joined.fetch_add(1);
+        if (member < job->members) work(*job, member);
       }
-      if (!job) continue;
-      work(*job, member);
-      job->helpers.fetch_sub(1, std::memory_order_release);
+      visitors_.fetch_sub(1);
     }
   }
 
-  std::mutex turn_;   // held by the caller whose job runs
-  std::mutex mutex_;  // guards job_ and size_
+  void sleep(uint64_t seen) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    sleepers_.fetch_add(1);
+    wake_.wait(lock, [&] { return round_.load() != seen; });
+    sleepers_.fetch_sub(1);
+  }
+
+  std::mutex turn_;   // held by the caller whose job runs; guards size_
+  std::mutex mutex_;  // of wake_
   std::condition_variable wake_;
-  std::atomic<uint64_t> round_{0};
-  Job* job_ = nullptr;
+  alignas(64) std::atomic<uint64_t> round_{0};
+  alignas(64) std::atomic<Job*> job_{nullptr};
+  std::atomic<int> visitors_{0};
+  std::atomic<int> sleepers_{0};
   int size_ = 0;
 };
 

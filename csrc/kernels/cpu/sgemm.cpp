@@ -37,7 +37,6 @@ constexpr int64_t kNear = 192;              // floats between columns of a that 
 constexpr int64_t kCopiedFloats = 1 << 20;  // of a copied at a time: they stay in L3
 constexpr int64_t kStrip = 8;               // blocks of a copied together
 constexpr int64_t kTaskVectors = 32;        // across a task, where there are enough
-constexpr int64_t kTaskRows = 64;           // down a task, at least
 constexpr int64_t kWholeHalves = 4096;      // of k, where c has halves that are rounded once
 constexpr int64_t kSumRows = 1024, kSumCols = kGroup * kCols;  // of c of halves: sums stay in L2
 constexpr int64_t kTaskWork = 1 << 19;   // multiplications worth a thread's while
@@ -259,6 +258,28 @@ Range part_of(int64_t count, int64_t parts, int64_t i) {
   return {first, (i + 1) * count / parts - first};
 }
 
+// How many tasks down and across. Tall ones copy little of b for what they compute, wide ones have
+// fewer narrow panels; wide enough ones are cut again, so that no thread waits long for the last.
+struct Grid {
+  int64_t down, across;
+};
+Grid cut(int64_t blocks, int64_t vectors, int64_t parts) {
+  Grid best{1, 1};
+  int64_t least = INT64_MAX;
+  for (int64_t down = 1; down <= std::min(parts, blocks); ++down) {
+    int64_t across = std::min(parts / down, vectors);
+    if (parts % down) continue;
+    int64_t high = blocks_of(blocks, down), wide = blocks_of(vectors, across);
+    int64_t panels = blocks_of(wide, kVectors);
+    // Cycles per step of depth: products, ends of panels, reading a, copying b.
+    int64_t cost = high * (8 * wide + 3 * panels + 2 * blocks_of(panels, kGroup)) + 16 * wide;
+    if (cost < least) least = cost, best = {down, across};
+  }
+  int64_t wide = vectors / best.across / kTaskVectors;
+  if (parts > 1 && wide > 1) best.across *= wide;
+  return best;
+}
+
 // A product of which a is copied whole, if at all.
 template <class T, class C>
 struct Job {
@@ -408,18 +429,14 @@ struct Job {
                      }
                    });
     }
-    // Tall tasks copy little of b for what they compute.
-    int64_t vectors = blocks_of(n, kLine), down = 1, across = 1;
+    int64_t vectors = blocks_of(n, kLine);
     int64_t parts =
         int64_t(std::min(double(m) * double(n) * double(k) / kTaskWork, double(thread_count())));
-    if (parts > 1 && (vectors >= kGroup * kVectors * parts || m < kTaskRows * parts)) {
-      across = std::min(parts * std::max<int64_t>(vectors / parts / kTaskVectors, 1), vectors);
-    } else if (parts > 1) {
-      down = parts;
-    }
-    if (kRounds) down = std::max(down, blocks_of(m, kSumRows));
-    parallel_chunks(down * across, [&](int64_t task) {
-      compute(part_of(a_blocks, down, task % down), part_of(vectors, across, task / down));
+    Grid grid = cut(a_blocks, vectors, parts);
+    if (kRounds) grid.down = std::max(grid.down, blocks_of(m, kSumRows));
+    parallel_chunks(grid.down * grid.across, [&](int64_t task) {
+      compute(part_of(a_blocks, grid.down, task % grid.down),
+              part_of(vectors, grid.across, task / grid.down));
     });
   }
 };
