@@ -9,10 +9,9 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;    // elements worth a thread's while
-constexpr int64_t kNarrow = 16;      // an inner size below which columns are summed side by side
-constexpr int64_t kWidth = 64;       // columns of a block
-constexpr int64_t kExactRows = 128;  // rows summed in C before the sum goes on in double
+constexpr int64_t kGrain = 16384;  // elements worth a thread's while
+constexpr int64_t kNarrow = 16;    // an inner size below which columns are summed side by side
+constexpr int64_t kWidth = 64;     // columns of a block
 
 // A channel of a wide tensor: `batch` rows of n elements, `stride` apart.
 struct Channel {
@@ -23,7 +22,7 @@ struct Channel {
 template <class C>
 RL_CLONES double sum_rows(const C* x, Channel c) {
   double total = 0;
-  for (int64_t r = 0; r < c.batch; ++r) total += double(fold_row<SumOf<C>>(x + r * c.stride, c.n));
+  for (int64_t r = 0; r < c.batch; ++r) total += sum_row(x + r * c.stride, c.n);
   return total;
 }
 
@@ -32,8 +31,7 @@ RL_CLONES double sum_squares(const C* x, Channel c, C center) {
   double total = 0;
   for (int64_t r = 0; r < c.batch; ++r) {
     const C* row = x + r * c.stride;
-    total += double(
-        fold_each<SumOf<C>>(c.n, RL_EACH(i) { return (row[i] - center) * (row[i] - center); }));
+    total += sum_each<C>(c.n, RL_EACH(i) { return (row[i] - center) * (row[i] - center); });
   }
   return total;
 }
@@ -55,8 +53,8 @@ RL_CLONES void sum_gradients(const C* g, const C* x, Channel c, C center, double
   *sum = *dot = 0;
   for (int64_t r = 0; r < c.batch; ++r) {
     const C *from = g + r * c.stride, *at = x + r * c.stride;
-    *sum += double(fold_row<SumOf<C>>(from, c.n));
-    *dot += double(fold_each<SumOf<C>>(c.n, RL_EACH(i) { return from[i] * (at[i] - center); }));
+    *sum += sum_row(from, c.n);
+    *dot += sum_each<C>(c.n, RL_EACH(i) { return from[i] * (at[i] - center); });
   }
 }
 

@@ -117,6 +117,23 @@ RL_INLINE typename Op::C fold_row(const T* x, int64_t n) {
   return fold_row<Op>(x, n, Itself<typename Op::C>());
 }
 
+// The sum of at(0) ... at(n - 1): blocks in C, their sums in double, so that the rounding error does
+// not grow with n.
+template <class C, class At>
+RL_INLINE double sum_each(int64_t n, const At& at) {
+  double total = 0;
+  for (int64_t from = 0; from < n; from += kBlock) {
+    total += double(
+        fold_each<SumOf<C>>(std::min(kBlock, n - from), RL_EACH(i) { return at(from + i); }));
+  }
+  return total;
+}
+
+template <class C>
+RL_INLINE double sum_row(const C* x, int64_t n) {
+  return sum_each<C>(n, RL_EACH(i) { return x[i]; });
+}
+
 // Takes rows into the results of a tile's columns, four at a time.
 template <class Op, class T, class Lift>
 RL_INLINE void fold_tile(const T* x, int64_t stride, int64_t rows, int64_t width,
@@ -136,6 +153,8 @@ RL_INLINE void fold_tile(const T* x, int64_t stride, int64_t rows, int64_t width
     for (int64_t j = 0; j < width; ++j) out[j] = Op::apply(out[j], lift(x[j]));
   }
 }
+
+constexpr int64_t kExactRows = 128;  // rows summed in C before the sum goes on in double
 
 struct Nothing {};
 

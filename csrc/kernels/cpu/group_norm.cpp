@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/channel_norm.h"
@@ -17,9 +16,9 @@ template <class C>
 RL_CLONES void normalize_group(const C* x, const C* w, const C* b, C* y, C* mean, C* rstd,
                                int64_t channels, int64_t n, double eps) {
   int64_t count = channels * n;
-  C m = C(double(fold_row<SumOf<C>>(x, count)) / double(count));
-  C squares = fold_each<SumOf<C>>(count, RL_EACH(i) { return (x[i] - m) * (x[i] - m); });
-  C r = C(1 / std::sqrt(double(squares) / double(count) + eps));
+  C m = C(sum_row(x, count) / double(count));
+  double squares = sum_each<C>(count, RL_EACH(i) { return (x[i] - m) * (x[i] - m); });
+  C r = C(1 / std::sqrt(squares / double(count) + eps));
   *mean = m;
   *rstd = r;
   if (n == 1) {
@@ -40,25 +39,29 @@ RL_CLONES void normalize_group(const C* x, const C* w, const C* b, C* y, C* mean
 
 // The gradient of a group; sums[c] of g and dots[c] of g * (x - mean) are left for w and b.
 template <class C>
-RL_CLONES void group_gradient(const C* g, const C* x, const C* w, C mean, C rstd, C* gx, C* sums,
-                              C* dots, int64_t channels, int64_t n) {
+RL_CLONES void group_gradient(const C* g, const C* x, const C* w, C mean, C rstd, C* gx,
+                              double* sums, double* dots, int64_t channels, int64_t n) {
   if (n == 1) {
-    std::memcpy(sums, g, size_t(channels) * sizeof(C));
 #pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) dots[c] = g[c] * (x[c] - mean);
+    for (int64_t c = 0; c < channels; ++c) {
+      sums[c] = double(g[c]);
+      dots[c] = double(g[c] * (x[c] - mean));
+    }
   } else {
     for (int64_t c = 0; c < channels; ++c) {
       const C *from = g + c * n, *at = x + c * n;
-      sums[c] = fold_row<SumOf<C>>(from, n);
-      dots[c] = fold_each<SumOf<C>>(n, RL_EACH(i) { return from[i] * (at[i] - mean); });
+      sums[c] = sum_row(from, n);
+      dots[c] = sum_each<C>(n, RL_EACH(i) { return from[i] * (at[i] - mean); });
     }
   }
   if (!gx) return;
-  C sum = fold_each<SumOf<C>>(channels, RL_EACH(c) { return w ? sums[c] * w[c] : sums[c]; });
-  C dot = fold_each<SumOf<C>>(channels, RL_EACH(c) { return w ? dots[c] * w[c] : dots[c]; });
-  double count = double(channels) * double(n);
-  C shift = C(double(sum) / count) * rstd;
-  C slope = C(double(dot) / count * double(rstd)) * rstd * rstd;
+  double sum =
+      sum_each<double>(channels, RL_EACH(c) { return w ? sums[c] * double(w[c]) : sums[c]; });
+  double dot =
+      sum_each<double>(channels, RL_EACH(c) { return w ? dots[c] * double(w[c]) : dots[c]; });
+  double count = double(channels) * double(n), scale = double(rstd);
+  C shift = C(sum / count * scale);
+  C slope = C(dot / count * scale * scale * scale);
   if (n == 1) {
 #pragma omp simd
     for (int64_t c = 0; c < channels; ++c) {
@@ -92,8 +95,8 @@ template <class C>
 void backward(const C* g, const C* x, const C* w, const C* mean, const C* rstd, C* gx, C* gw, C* gb,
               ChannelShape s, int64_t groups) {
   int64_t channels = s.channels / groups, n = channels * s.inner, all = s.batch * s.channels;
-  std::vector<C> sums(size_t(2 * all));
-  C* dots = sums.data() + all;
+  std::vector<double> sums(size_t(2 * all));
+  double* dots = sums.data() + all;
   parallel_for(s.batch * groups, kGrain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       group_gradient(g + k * n, x + k * n, w ? w + k % groups * channels : w, mean[k], rstd[k],
@@ -106,8 +109,8 @@ void backward(const C* g, const C* x, const C* w, const C* mean, const C* rstd, 
   for (int64_t k = 0; k < s.batch * groups; ++k) {
     int64_t first = k % groups * channels;
     for (int64_t c = 0; c < channels; ++c) {
-      totals[size_t(first + c)] += double(sums[size_t(k * channels + c)]);
-      dot_totals[first + c] += double(dots[k * channels + c]) * double(rstd[k]);
+      totals[size_t(first + c)] += sums[size_t(k * channels + c)];
+      dot_totals[first + c] += dots[k * channels + c] * double(rstd[k]);
     }
   }
   if (gb) std::copy(totals.data(), dot_totals, gb);

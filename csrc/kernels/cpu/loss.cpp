@@ -16,11 +16,11 @@ struct LineLoss {
 template <class C>
 RL_CLONES LineLoss<C> line_loss(const C* x, const C* w, int64_t n, bool smooth) {
   C largest = fold_row<MaxOf<C>>(x, n), weighted = 0;
-  C sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return exp_of(x[i] - largest); });
+  C sum = C(sum_each<C>(n, RL_EACH(i) { return exp_of(x[i] - largest); }));
   if (smooth && w) {
-    weighted = fold_each<SumOf<C>>(n, RL_EACH(i) { return w[i] * (x[i] - largest); });
+    weighted = C(sum_each<C>(n, RL_EACH(i) { return w[i] * (x[i] - largest); }));
   } else if (smooth) {
-    weighted = fold_each<SumOf<C>>(n, RL_EACH(i) { return x[i] - largest; });
+    weighted = C(sum_each<C>(n, RL_EACH(i) { return x[i] - largest; }));
   }
   return {largest, log_of(sum), weighted};
 }
@@ -57,7 +57,7 @@ int64_t check(const int64_t* target, int64_t count, int64_t classes, int64_t ign
 
 template <class C>
 C weight_sum(const C* w, int64_t classes) {
-  return w ? fold_row<SumOf<C>>(w, classes) : C(classes);
+  return w ? C(sum_row(w, classes)) : C(classes);
 }
 
 template <class C>

@@ -8,19 +8,13 @@
 namespace rl::cpu {
 namespace {
 
-template <class C>
-struct SquaredDistance {
-  C center;
-  RL_INLINE C operator()(C x) const { return (x - center) * (x - center); }
-};
-
 // y = (x - mean) * rstd * w + b; `centered` is false for rms_norm.
 template <class C>
 RL_CLONES void normalize(const C* x, const C* w, const C* b, C* y, C* mean, C* rstd, int64_t n,
                          double eps, bool centered) {
-  C m = centered ? fold_row<SumOf<C>>(x, n) / C(n) : C(0);
-  C squares = fold_row<SumOf<C>>(x, n, SquaredDistance<C>{m});
-  C r = C(1 / std::sqrt(double(squares) / double(n) + eps));
+  C m = centered ? C(sum_row(x, n) / double(n)) : C(0);
+  double squares = sum_each<C>(n, RL_EACH(i) { return (x[i] - m) * (x[i] - m); });
+  C r = C(1 / std::sqrt(squares / double(n) + eps));
   if (centered) *mean = m;
   *rstd = r;
   if (w && b) {
@@ -43,15 +37,15 @@ RL_CLONES void normalize(const C* x, const C* w, const C* b, C* y, C* mean, C* r
 template <class C>
 RL_CLONES void input_gradient(const C* g, const C* x, const C* w, C mean, C rstd, C* gx, int64_t n,
                               bool centered) {
-  C sum = 0, dot;
+  double sum = 0, dot;
   if (w) {
-    if (centered) sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return g[i] * w[i]; });
-    dot = fold_each<SumOf<C>>(n, RL_EACH(i) { return g[i] * w[i] * (x[i] - mean); });
+    if (centered) sum = sum_each<C>(n, RL_EACH(i) { return g[i] * w[i]; });
+    dot = sum_each<C>(n, RL_EACH(i) { return g[i] * w[i] * (x[i] - mean); });
   } else {
-    if (centered) sum = fold_row<SumOf<C>>(g, n);
-    dot = fold_each<SumOf<C>>(n, RL_EACH(i) { return g[i] * (x[i] - mean); });
+    if (centered) sum = sum_row(g, n);
+    dot = sum_each<C>(n, RL_EACH(i) { return g[i] * (x[i] - mean); });
   }
-  C shift = sum / C(n), slope = dot * rstd * rstd / C(n);
+  C shift = C(sum / double(n)), slope = C(dot * double(rstd) * double(rstd) / double(n));
   if (w) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
@@ -79,6 +73,12 @@ RL_CLONES void add_weight_gradient(const C* __restrict g, const C* __restrict x,
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) gb[i] += g[i];
   }
+}
+
+template <class C>
+RL_CLONES void flush(std::vector<C>& part, double* sums) {
+  for (size_t i = 0; i < part.size(); ++i) sums[i] += double(part[i]);
+  std::fill(part.begin(), part.end(), C(0));
 }
 
 template <class C>
@@ -110,9 +110,9 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
   int64_t grain = std::max((rows + 31) / 32, 16384 / std::max<int64_t>(n, 1));
   grain = std::max<int64_t>(grain, 1);
   int64_t chunks = gw || gb ? std::max<int64_t>((rows + grain - 1) / grain, 1) : 0;
-  std::vector<C> sums(size_t(chunks * 2 * n));
+  std::vector<double> sums(size_t(chunks * 2 * n));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    C* sum = chunks ? sums.data() + begin / grain * 2 * n : nullptr;
+    std::vector<C> part(size_t(chunks ? 2 * n : 0));
     LineReader<C> gradient(lines, d, g), in(lines, d, x);
     LineWriter<C> out(lines, d, gx);
     for (int64_t r = begin; r < end; ++r) {
@@ -125,8 +125,10 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
                        means != nullptr);
         out.store(r);
       }
-      add_weight_gradient(gradient.line(0), in.line(0), m, rstds[r], gw ? sum : nullptr,
-                          gb ? sum + n : nullptr, n);
+      add_weight_gradient(gradient.line(0), in.line(0), m, rstds[r], gw ? part.data() : nullptr,
+                          gb ? part.data() + n : nullptr, n);
+      if (chunks && ((r + 1 - begin) % kExactRows == 0 || r + 1 == end))
+        flush(part, sums.data() + begin / grain * 2 * n);
     }
   });
   for (int64_t c = 1; c < chunks; ++c) {

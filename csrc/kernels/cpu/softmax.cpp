@@ -15,8 +15,8 @@ struct Largest : MaxOf<T> {
 template <class C>
 RL_CLONES void softmax_line(const C* x, C* y, int64_t n) {
   C largest = fold_row<Largest<C>>(x, n);
-  C sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return y[i] = exp_of(x[i] - largest); });
-  C scale = 1 / sum;
+  double sum = sum_each<C>(n, RL_EACH(i) { return y[i] = exp_of(x[i] - largest); });
+  C scale = C(1 / sum);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
 }
@@ -24,22 +24,22 @@ RL_CLONES void softmax_line(const C* x, C* y, int64_t n) {
 template <class C>
 RL_CLONES void log_softmax_line(const C* x, C* y, int64_t n) {
   C largest = fold_row<Largest<C>>(x, n);
-  C sum = fold_each<SumOf<C>>(n, RL_EACH(i) { return exp_of(x[i] - largest); });
-  C log_sum = log_of(sum);
+  double sum = sum_each<C>(n, RL_EACH(i) { return exp_of(x[i] - largest); });
+  C log_sum = log_of(C(sum));
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] - largest - log_sum;
 }
 
 template <class C>
 RL_CLONES void softmax_backward_line(const C* g, const C* y, C* gx, int64_t n) {
-  C dot = fold_each<SumOf<C>>(n, RL_EACH(i) { return g[i] * y[i]; });
+  C dot = C(sum_each<C>(n, RL_EACH(i) { return g[i] * y[i]; }));
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) gx[i] = y[i] * (g[i] - dot);
 }
 
 template <class C>
 RL_CLONES void log_softmax_backward_line(const C* g, const C* y, C* gx, int64_t n) {
-  C sum = fold_row<SumOf<C>>(g, n);
+  C sum = C(sum_row(g, n));
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) gx[i] = g[i] - exp_of(y[i]) * sum;
 }

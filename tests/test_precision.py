@@ -1,0 +1,41 @@
+"""Sums over millions of floats are as good as those over a few: errors do not pile up."""
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+import rushlight.nn.functional as F
+from support import values
+
+COUNT = 4_000_000
+CASES = {
+    "layer_norm": lambda x, w: F.layer_norm(x, (COUNT,)),
+    "layer_norm of many rows": lambda x, w: F.layer_norm(x.reshape(-1, 32), (32,), w, w),
+    "rms_norm": lambda x, w: F.rms_norm(x, (COUNT,)),
+    "group_norm": lambda x, w: F.group_norm(x.reshape(1, 4, -1), 2, w[:4], w[:4]),
+    "group_norm of single numbers": lambda x, w: F.group_norm(x.reshape(1, COUNT), 1),
+    "batch_norm": lambda x, w: F.batch_norm(x.reshape(1, 32, -1), None, None, w, w, True),
+    "batch_norm of many rows": lambda x, w: F.batch_norm(x.reshape(-1, 32), None, None, w, w, True),
+    "instance_norm": lambda x, w: F.instance_norm(x.reshape(1, 2, -1)),
+    "softmax": lambda x, w: torch.softmax(x, 0),
+    "log_softmax": lambda x, w: torch.log_softmax(x, 0),
+    "cross_entropy": lambda x, w: F.cross_entropy(x[None], torch.tensor([3]), label_smoothing=0.1),
+}
+
+
+def results(function, dtype):
+    """The values, and the gradients of their weighted sum."""
+    random = np.random.default_rng(7)
+    x = torch.tensor(random.random(COUNT) + 1).to(dtype).requires_grad_()
+    w = torch.tensor(random.random(32)).to(dtype).requires_grad_()
+    y = function(x, w)
+    y.backward(torch.tensor(random.random(tuple(y.shape))).to(dtype))
+    return [values(t) for t in (y, x.grad, w.grad) if t is not None]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_long_sums(name):
+    exact = results(CASES[name], torch.float64)
+    for found, wanted in zip(results(CASES[name], torch.float32), exact, strict=True):
+        # Differences of close numbers leave fewer digits than a float has.
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
