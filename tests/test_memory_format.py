@@ -231,6 +231,9 @@ OPS = {
 }
 
 
+ROWS = {"layer_norm", "pad_circular", "softmax"}  # as with PyTorch
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("op", OPS)
 def test_ops_do_not_see_the_layout(op, dtype):
@@ -249,3 +252,113 @@ def test_ops_do_not_see_the_layout(op, dtype):
             assert channels is None
         else:
             torch.testing.assert_close(channels, rows)
+    y, x_grad, w_grad = outcomes[1]
+    if y.dim() == 4:
+        assert y.is_contiguous(memory_format=torch.channels_last) is (op not in ROWS)
+    for grad in (x_grad, w_grad):
+        assert grad is None or grad.is_contiguous(memory_format=torch.channels_last)
+
+
+class TestResults:
+    """Strides of results follow those of the arguments by PyTorch's rules."""
+
+    def test_a_network_keeps_its_format(self):
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+            torch.nn.Dropout(), torch.nn.MaxPool2d(2), torch.nn.Upsample(scale_factor=2),
+            torch.nn.ZeroPad2d(1), torch.nn.GroupNorm(2, 8), torch.nn.AvgPool2d(2),
+            torch.nn.Dropout2d(), torch.nn.ConvTranspose2d(8, 4, 2),
+        ).to(memory_format=torch.channels_last)  # fmt: skip
+        x = channels_last(torch.rand(2, 3, 8, 6)).requires_grad_()
+        y = x
+        for layer in model:
+            y = layer(y)
+            assert y.is_contiguous(memory_format=torch.channels_last), layer
+            assert not y.is_contiguous(), layer
+        y.sum().backward()
+        for leaf in (x, *model.parameters()):
+            assert leaf.grad.stride() == leaf.stride()
+
+    @pytest.mark.parametrize("op", ["sum", "cat", "stack", "where", "max_pool", "maximum"])
+    def test_volumes_keep_theirs(self, op):
+        x = torch.rand(VOLUMES).contiguous(memory_format=torch.channels_last_3d)
+        y = {
+            "sum": lambda: x + torch.ones(3, 1, 1, 1),
+            "cat": lambda: torch.cat([x, x], 1),
+            "stack": lambda: torch.stack([x, x]).flatten(0, 1),
+            "where": lambda: torch.where(x > 0.5, x, 0.0),
+            "max_pool": lambda: F.max_pool3d(x, 2),
+            "maximum": lambda: torch.maximum(x[:1], x),
+        }[op]()
+        assert y.is_contiguous(memory_format=torch.channels_last_3d)
+
+    def test_the_first_operand_that_tells_dimensions_apart_decides(self):
+        rows, columns = torch.rand(4, 5), torch.rand(5, 4).t()
+        assert (rows + columns).stride() == (5, 1)
+        assert (columns + rows).stride() == (1, 4)
+        assert (columns[:1] + columns[:, :1]).stride() == (5, 1)
+        assert (torch.rand(3, 1, 1) * torch.rand(5, 4).t()).stride() == (20, 1, 4)
+        assert torch.rand(6, 4, 2).permute(2, 1, 0)[::2, :3].exp().stride() == (1, 1, 3)
+
+    def test_sorting_keeps_the_strides(self):
+        x = torch.rand(4, 3, 2).permute(1, 2, 0)
+        for dim in range(3):
+            values, indices = x.sort(dim)
+            assert values.stride() == indices.stride() == x.stride()
+            assert torch.equal(values, x.contiguous().sort(dim).values)
+            assert torch.equal(x.gather(dim, indices), values)
+
+    def test_indexing_keeps_the_order_of_the_dimensions(self):
+        x, at = torch.rand(5, 4, 3).permute(2, 1, 0), torch.tensor([2, 0, 1, 2])
+        y = x[at]
+        assert y.stride() == (20, 1, 4)
+        assert torch.equal(y, x.contiguous()[at])
+        assert torch.equal(x[at[:2], :, at[2:, None]], x.contiguous()[at[:2], :, at[2:, None]])
+        assert torch.equal(x[:, at[None, :3]], x.contiguous()[:, at[None, :3]])
+
+    def test_a_slice_is_replaced_in_a_copy_with_the_same_strides(self):
+        x = torch.rand(4, 6)[:, ::2]
+        y = torch.select_scatter(x, torch.zeros(4), 1, 0)
+        assert y.stride() == x.stride() == (6, 2)
+        assert torch.equal(y[:, 1:], x[:, 1:])
+        assert torch.slice_scatter(
+            torch.rand(1, 3).expand(2, 3), torch.zeros(1, 3), 0, 0, 1
+        ).stride() == (3, 1)
+
+    def test_masked_fill_gives_rows(self):
+        x = torch.rand(4, 3).t()
+        assert x.masked_fill(x > 0.5, 0.0).stride() == (4, 1)
+        assert x.clone().masked_fill_(x > 0.5, 0.0).stride() == (1, 3)
+
+    def test_new_dimensions_of_size_one(self):
+        x = torch.rand(3, 4).t()
+        assert x.expand(1, 4, 3).stride() == (4, 1, 4)
+        assert x.expand(2, 1, 4, 3).stride() == (0, 4, 1, 4)
+        assert torch.rand(3, 1).expand(1, 3, 5).stride() == (3, 1, 0)
+        assert torch.rand(1, 3).t().view(3, 1, 1).stride() == (1, 3, 3)
+
+    def test_an_out_that_is_resized_lies_as_a_result_would(self):
+        x = torch.rand(3, 4).t()
+        out = torch.empty(0)
+        torch.exp(x, out=out)
+        assert out.stride() == (1, 4)
+        assert torch.equal(out, x.exp())
+        images = channels_last(torch.rand(IMAGES))
+        assert channels_last(torch.cat([images, images], out=torch.empty(0))).stride()[1] == 1
+        assert torch.exp(x, out=torch.empty(4, 3)).stride() == (3, 1)
+
+    def test_einsum_gives_what_can_be_viewed(self):
+        a, b = torch.rand(2, 3, 4, 5), torch.rand(2, 3, 6)
+        y = torch.einsum("nchw,ncz->nzhw", a, b)
+        assert y.is_contiguous()
+        torch.testing.assert_close(y, torch.einsum("nzc,nchw->nzhw", b.mT, a))
+        assert torch.einsum("i,j,k->kji", *(torch.rand(n) for n in (2, 3, 4))).is_contiguous()
+        one = torch.rand(2, 1, 3), torch.rand(2, 1, 4)
+        torch.testing.assert_close(torch.einsum("nca,ncb->nab", *one), one[0].mT * one[1])
+
+    def test_vmap_over_images(self):
+        x = channels_last(torch.rand(6, 3, 4, 5)).reshape(2, 3, 3, 4, 5)
+        for f in (lambda v: F.max_pool2d(v, 2), lambda v: F.dropout(v, 0.0), lambda v: v + 1,
+                  lambda v: F.interpolate(v, scale_factor=2), lambda v: v.sort(1)[0],
+                  lambda v: F.max_pool2d(v, 2, return_indices=True)[1]):  # fmt: skip
+            assert torch.equal(torch.vmap(f)(x), torch.stack([f(v) for v in x]))

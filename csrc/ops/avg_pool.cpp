@@ -1,6 +1,7 @@
 // Means over windows: of one shape, or of a grid that covers the input.
 #include "kernels/cpu/axis_map.h"
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pooling.h"
 
@@ -56,19 +57,22 @@ cpu::AxisMaps grid_means(int dims, const Ints& input, const Ints& output) {
 template <class F>
 Var mapped(const Var& input, int dims, const Ints& sizes, const F& make_axes) {
   Var x = ops::contiguous(input), y = empty(sizes, x.dtype());
-  if (y.numel() == 0) return y;
-  cpu::AxisMaps axes = make_axes();
-  Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
-  cpu::map_axes(x.dtype(), planes_of(sizes, dims), axes, x->data(), y->data());
-  return y;
+  if (y.numel() > 0) {
+    cpu::AxisMaps axes = make_axes();
+    Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
+    cpu::map_axes(x.dtype(), planes_of(sizes, dims), axes, x->data(), y->data());
+  }
+  return dims == 2 ? suggested(input.get(), y) : y;
 }
 
 Var mapped_back(const Var& grad, int dims, const Ints& sizes, const cpu::AxisMaps& axes) {
   Var g = ops::contiguous(grad), x = empty(sizes, g.dtype());
   if (g.numel() == 0) return ops::zeros(sizes, g.dtype());
-  Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
-  cpu::map_axes_transposed(g.dtype(), planes_of(sizes, dims), axes, g->data(), x->data());
-  return x;
+  {
+    Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
+    cpu::map_axes_transposed(g.dtype(), planes_of(sizes, dims), axes, g->data(), x->data());
+  }
+  return dims == 2 ? suggested(grad.get(), x) : x;
 }
 
 void check_gradient(const char* op, const Var& grad, const Ints& wanted) {
@@ -244,7 +248,7 @@ Var adaptive(const Var& input, const Ints& output_size) {
   if (!whole || output_size.size() != N) return call<Grid>(input, output_size);
   Ints dims;
   for (int i = 1; i <= N; i++) dims.push_back(input.dim() - i);
-  return ops::mean(input, dims, true);
+  return suggested(input.get(), ops::mean(input, dims, true));
 }
 
 RL_AVG_POOL(2)

@@ -4,6 +4,7 @@
 #include "autograd/batch.h"
 #include "ops/broadcast.h"
 #include "ops/channel_norm.h"
+#include "ops/layout.h"
 
 namespace rl {
 
@@ -16,6 +17,13 @@ cpu::ChannelShape channel_shape(const Ints& sizes) {
 namespace {
 
 DType wide(DType d) { return compute_type(d); }
+
+// With the channels innermost, every pixel is a row of them.
+cpu::ChannelShape shape_in(MemoryFormat format, const Ints& sizes) {
+  cpu::ChannelShape s = channel_shape(sizes);
+  if (format == MemoryFormat::Contiguous) return s;
+  return {s.batch * s.inner, s.channels, 1};
+}
 
 // All dimensions but that of the channels.
 Ints other_dims(int ndim) {
@@ -99,9 +107,11 @@ struct BatchNormOf : General {
                                     const Var& running_mean, const Var& running_var, bool training,
                                     double eps) {
     DType d = input.dtype(), c = wide(d);
-    cpu::ChannelShape s = channel_shape(input.sizes());
-    Var x = dense_as(input, c), w = dense_as(weight, c), b = dense_as(bias, c);
-    Var y = empty(x.sizes(), c), mean = empty({s.channels}, c), rstd = empty({s.channels}, c);
+    MemoryFormat format = suggested_format(input.get());
+    cpu::ChannelShape s = shape_in(format, input.sizes());
+    Var x = dense_in(format, input, c), w = dense_as(weight, c), b = dense_as(bias, c);
+    Var y = empty_in(format, x.sizes(), c), mean = empty({s.channels}, c),
+        rstd = empty({s.channels}, c);
     if (!training) {
       mean = ops::clone(dense_as(running_mean, c));
       rstd = Var(1) / math::sqrt(dense_as(running_var, c) + Var(eps));
@@ -125,16 +135,19 @@ struct BatchNormOf : General {
                   bool training, double eps) {
     if (b.create_graph()) return rule(b, input, weight, bias, training, eps);
     DType c = wide(input.dtype());
-    cpu::ChannelShape s = channel_shape(input.sizes());
-    Var g = dense_as(b.g(), c), x, w, mean, rstd, gx, gw, gb;
+    Var g = b.g(), x, w, mean, rstd, gx, gw, gb;
     if (b.wants(2)) gb = empty(bias.sizes(), c);
     if (!b.wants(0) && !b.wants(1)) {
-      b[2] = ops::reshape(ops::sum(g, other_dims(input.dim()), false), bias.sizes());
+      b[2] = ops::reshape(ops::sum(dense_as(g, c), other_dims(input.dim()), false), bias.sizes());
       return;
     }
-    x = dense_as(*input, c), mean = b.out(1), rstd = b.out(2);
+    x = *input, mean = b.out(1), rstd = b.out(2);
+    MemoryFormat format = suggested_format(x.get());
+    cpu::ChannelShape s = shape_in(format, input.sizes());
+    x = dense_in(format, x, c);
+    g = dense_in(format, g, c);
     if (b.wants(0)) {
-      gx = empty(x.sizes(), c);
+      gx = empty_in(format, x.sizes(), c);
       if (weight) w = dense_as(*weight, c);
     }
     if (b.wants(1)) gw = empty(weight.sizes(), c);

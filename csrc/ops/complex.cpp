@@ -1,5 +1,6 @@
 // Complex numbers: parts, conjugates, polar form.
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/write.h"
 
@@ -123,7 +124,9 @@ struct Complex : Linear {
   static constexpr bool method = false;
   static Var forward(const Var& real, const Var& imag) {
     check_parts(real, imag);
-    Var z = empty(broadcast(real.sizes(), imag.sizes()), complex_of(real.dtype()));
+    const Tensor* parts[] = {real.get(), imag.get()};
+    Ints sizes = broadcast(real.sizes(), imag.sizes());
+    Var z = empty_pointwise(parts, 2, sizes, complex_of(real.dtype()));
     ops::copy_data(ops::real(z).get(), real.get());
     ops::copy_data(ops::imag(z).get(), imag.get());
     return z;
@@ -179,7 +182,9 @@ struct AngleComplex : General {
   static constexpr auto doc = "_angle(x): the argument of complex numbers, in (-pi, pi].";
   static constexpr auto saves = "input";
   static constexpr bool method = false;
-  static Var forward(const Var& input) { return atan2(ops::imag(input), ops::real(input)); }
+  static Var forward(const Var& input) {
+    return ops::contiguous(atan2(ops::imag(input), ops::real(input)));
+  }
   static void vjp(Back& b, const In& input) {
     Var re = ops::real(*input), im = ops::imag(*input), scaled = b.g() / square(re, im);
     b[0] = call<Complex>(-im * scaled, re * scaled);

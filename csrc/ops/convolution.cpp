@@ -3,6 +3,7 @@
 #include "kernels/cpu/convolution.h"
 
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/spatial.h"
 
@@ -230,7 +231,9 @@ struct Convolve : General {
     DType d = input.dtype(), work = compute_type(d);
     Var x = dense_as(input, work), w = dense_as(weight, work), b = dense_as(bias, work);
     Var y = empty(sizes, work);
-    if (y.numel() == 0) return ops::to(y, d);
+    MemoryFormat format = suggested_format(input.get());
+    if (format == MemoryFormat::Contiguous) format = suggested_format(weight.get());
+    if (y.numel() == 0) return in_format(format, ops::to(y, d));
     cpu::Convolution c = transposed ? shape_of(g, x.size(0), y.sizes(), x.sizes(), w.sizes())
                                     : shape_of(g, x.size(0), x.sizes(), y.sizes(), w.sizes());
     {
@@ -238,7 +241,7 @@ struct Convolve : General {
       auto run = transposed ? cpu::convolve_transposed : cpu::convolve;
       run(work, c, x->data(), w->data(), b ? b->data() : nullptr, y->data());
     }
-    return ops::to(y, d);
+    return in_format(format, ops::to(y, d));
   }
 
   // Samples that share their weights are a larger batch; others are groups.

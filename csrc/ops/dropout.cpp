@@ -7,6 +7,17 @@ namespace rl {
 
 namespace {
 
+Var dense_mask(const Var& mask) {
+  return is_dense(mask.sizes(), mask->strides) ? mask : ops::contiguous(mask);
+}
+// x with the strides of a dense mask, so that both are read straight through.
+Var laid_out_as(const Var& mask, const Var& x) {
+  if (x->strides == mask->strides || (x->contiguous && mask->contiguous)) return x;
+  Var moved = empty_like(mask.get(), x.dtype());
+  ops::copy_data(moved.get(), x.get());
+  return moved;
+}
+
 // x where the mask is true, scaled; zero elsewhere. The mask takes a byte per element.
 #define RL_APPLY(Type, name)                                                                  \
   struct Type : Linear {                                                                      \
@@ -15,8 +26,9 @@ namespace {
     static constexpr auto saves = "mask";                                                     \
     static constexpr Batching batching = Batching::Broadcast;                                 \
     static Var forward(const Var& input, const Var& mask, double scale) {                     \
-      Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype());                \
-      run(x.get(), ops::contiguous(mask).get(), y.get(), scale);                              \
+      Var m = dense_mask(mask), x = laid_out_as(m, input);                                    \
+      Var y = empty_like(m.get(), input.dtype());                                             \
+      run(x.get(), m.get(), y.get(), scale);                                                  \
       return y;                                                                               \
     }                                                                                         \
     static void vjp(Back& b, const In&, const In& mask, double scale) {                       \
@@ -47,10 +59,13 @@ double scale_of(double p) { return p == 1 ? 0 : 1 / (1 - p); }
 
 // Drawn in x's layout: torch's engine follows the order of memory.
 Var draw_mask(const Var& x, double p, Generator* generator) {
-  if (p == 1) return ops::zeros(x.sizes(), DType::Bool);
   Var mask = empty_like(x.get(), DType::Bool);
+  if (p == 1) {
+    ops::fill_data(mask.get(), 0);
+    return mask;
+  }
   fill_bernoulli(mask.get(), 1 - p, generator);
-  return ops::contiguous(mask);
+  return mask;
 }
 
 Var dropout(const Var& input, double p, bool train, bool inplace, Generator* generator) {
@@ -59,7 +74,8 @@ Var dropout(const Var& input, double p, bool train, bool inplace, Generator* gen
   Var mask = draw_mask(input, p, generator);
   if (!inplace) return call<Apply>(input, mask, scale_of(p));
   auto write = [&] {
-    if (input->contiguous) return Apply::run(input.get(), mask.get(), input.get(), scale_of(p));
+    if (input->contiguous || input->strides == mask->strides)
+      return Apply::run(input.get(), mask.get(), input.get(), scale_of(p));
     ops::copy_data(input.get(), Apply::forward(input, mask, scale_of(p)).get());
   };
   write_inplace<Apply>(input.get(), "dropout_", write, input, mask, scale_of(p));

@@ -21,6 +21,8 @@ class Labels {
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
   int operator[](int i) const { return labels_[i]; }
+  uint8_t* begin() { return labels_; }
+  uint8_t* end() { return labels_ + size_; }
   const uint8_t* begin() const { return labels_; }
   const uint8_t* end() const { return labels_ + size_; }
   int find(int label) const {
@@ -251,17 +253,31 @@ class Contraction {
   // The product of a and terms_[at] with the sums that are due.
   Term multiply(Term a, size_t at) {
     Term b = terms_[at];
-    Labels batch, summed, left, right, a_gone, b_gone;
+    Labels batch, summed, left, right, a_gone, b_gone, ones;
     for (int label : a.labels) {
       bool both = b.labels.find(label) >= 0, keep = needed_later(label, at + 1);
-      (both ? keep ? batch : summed : keep ? left : a_gone).push_back(label);
+      if (both && !keep && sizes_[label] == 1) ones.push_back(label);
+      else (both ? keep ? batch : summed : keep ? left : a_gone).push_back(label);
     }
     for (int label : b.labels)
       if (a.labels.find(label) < 0) (needed_later(label, at + 1) ? right : b_gone).push_back(label);
     sum_over(a, a_gone);
     sum_over(b, b_gone);
-    if (summed.empty()) return broadcast_product(a, b, batch, left, right);
+    if (summed.empty()) {
+      Term product = broadcast_product(a, b, batch + left + right + ones);
+      squeeze(product, ones);
+      return product;
+    }
+    squeeze(a, ones);
+    squeeze(b, ones);
 
+    // The result lies as torch's does: each group in the order of the output, and the second
+    // operand's in front where the output has all of it there.
+    for (Labels* labels : {&batch, &left, &right}) sort(*labels);
+    if (!left.empty() && !right.empty() && place(right[right.size() - 1]) < place(left[0])) {
+      std::swap(a, b);
+      std::swap(left, right);
+    }
     // [batch, left, summed] @ [batch, summed, right]: only the groups of letters are joined, the
     // batch keeps its dimensions.
     Var x = ordered(a, batch + left + summed), y = ordered(b, batch + summed + right);
@@ -282,13 +298,43 @@ class Contraction {
     return {z.sizes() == sizes ? z : ops::reshape(z, sizes), labels};
   }
 
-  // Nothing to sum: both as [batch, left, right] with ones where a letter is missing.
-  Term broadcast_product(const Term& a, const Term& b, const Labels& batch, const Labels& left,
-                         const Labels& right) {
-    Var x = ordered(a, batch + left), y = ordered(b, batch + right);
-    for (int i = 0; i < right.size(); i++) x = ops::unsqueeze(x, -1);
-    for (int i = 0; i < left.size(); i++) y = ops::unsqueeze(y, batch.size());
-    return {x * y, batch + left + right};
+  // Nothing to sum: both with ones where a letter is missing, in the order of the output.
+  Term broadcast_product(const Term& a, const Term& b, Labels all) {
+    sort(all);
+    auto raised = [&](const Term& term) {
+      Labels mine;
+      for (int label : all)
+        if (term.labels.has(label)) mine.push_back(label);
+      Var v = ordered(term, mine);
+      for (int i = 0; i < all.size(); i++)
+        if (!mine.has(all[i])) v = ops::unsqueeze(v, i);
+      return v;
+    };
+    Var x = raised(a), y = raised(b);
+    return {x * y, all};
+  }
+
+  // Without these dimensions, which have one element.
+  static void squeeze(Term& term, const Labels& ones) {
+    if (ones.empty()) return;
+    Term left{{}, {}};
+    Ints sizes;
+    for (int i = 0; i < term.labels.size(); i++) {
+      if (ones.has(term.labels[i])) continue;
+      sizes.push_back(term.value.size(i));
+      left.labels.push_back(term.labels[i]);
+    }
+    left.value = ops::reshape(term.value, sizes);
+    term = std::move(left);
+  }
+
+  // Where a label stands: in the output, or behind it.
+  int place(int label) const {
+    int at = output_.find(label);
+    return at >= 0 ? at : output_.size() + label;
+  }
+  void sort(Labels& labels) const {
+    std::sort(labels.begin(), labels.end(), [&](int a, int b) { return place(a) < place(b); });
   }
 
   // The dimensions in the order of the output; those that broadcasting dropped come back.

@@ -1,6 +1,7 @@
 // Sliding windows as columns and back, and the shuffles between channels and pixels.
 #include "kernels/cpu/patches.h"
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/spatial.h"
 
@@ -168,7 +169,8 @@ void Im2Col::vjp(Back& b, const In& input, const Ints& kernel_size, const Ints& 
 
 // The shuffles move whole elements: reshape, permute, reshape.
 Var shuffled(const Var& x, const Ints& split, const Ints& order, const Ints& sizes) {
-  return ops::reshape(ops::contiguous(ops::permute(ops::reshape(x, split), order)), sizes);
+  Var rows = ops::contiguous(ops::permute(ops::reshape(x, split), order));
+  return x.dim() == 4 ? suggested(x.get(), ops::reshape(rows, sizes)) : ops::reshape(rows, sizes);
 }
 
 struct Shuffle : Linear {

@@ -3,6 +3,7 @@
 
 #include "ops/broadcast.h"
 #include "ops/channel_norm.h"
+#include "ops/layout.h"
 
 namespace rl {
 
@@ -64,7 +65,7 @@ struct NativeGroupNorm : General {
       cpu::group_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
                       rstd->data(), s, groups, eps);
     }
-    return {ops::to(y, d), mean, rstd};
+    return {suggested(input.get(), ops::to(y, d)), mean, rstd};
   }
 
   static void vjp(Back& b, const In& input, const In& weight, const In& bias, int64_t, int64_t,

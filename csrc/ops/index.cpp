@@ -5,7 +5,9 @@
 #include "kernels/cpu/index.h"
 #include "kernels/cpu/place.h"
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/write.h"
+#include "tensor/strides.h"
 
 namespace rl {
 
@@ -68,12 +70,13 @@ namespace {
 
 // The dimensions that index tensors address, as one.
 struct Addressed {
-  Ints shape;     // the index tensors, broadcast together
-  Vars indices;   // contiguous, of that shape
-  Ints dims;      // the dimension of each
-  bool adjacent;  // the dimensions follow each other: the result keeps their place
-  Ints sizes;     // of the result
-  int at;         // where shape lies in it
+  Ints shape;               // the index tensors, broadcast together
+  Vars indices;             // contiguous, of that shape
+  std::vector<Ints> steps;  // the strides with which they were given in that shape
+  Ints dims;                // the dimension of each
+  bool adjacent;            // the dimensions follow each other: the result keeps their place
+  Ints sizes;               // of the result
+  int at;                   // where shape lies in it
   int64_t count;
 };
 
@@ -97,7 +100,11 @@ Addressed resolve(const Tensor* x, const Vars& indices) {
               shapes);
     }
   }
-  for (Var& v : a.indices) v = ops::contiguous(v.sizes() == a.shape ? v : ops::expand(v, a.shape));
+  for (Var& v : a.indices) {
+    if (!(v.sizes() == a.shape)) v = ops::expand(v, a.shape);
+    a.steps.push_back(v->strides);
+    v = ops::contiguous(v);
+  }
   a.count = element_count(a.shape);
   a.adjacent = true;
   for (int k = 1; k < a.dims.size(); k++) a.adjacent &= a.dims[k] == a.dims[k - 1] + 1;
@@ -176,6 +183,33 @@ struct Walk {
   }
 };
 
+// Whether x and the indices are row-major, and so is what they make.
+bool in_rows(const Addressed& a, const Tensor* x) {
+  if (!x->contiguous || !(x->strides == contiguous_strides(x->sizes))) return false;
+  Ints rows = contiguous_strides(a.shape);
+  for (const Ints& steps : a.steps)
+    if (!(steps == rows)) return false;
+  return true;
+}
+
+// The result's dimensions lie as x's do, and those of the indices as they lie there.
+Ints indexed_strides(const Addressed& a, const Tensor* x) {
+  Ints rest;
+  for (int i = 0; i < x->dim(); i++)
+    if (!a.dims.contains(i)) rest.push_back(x->strides[i]);
+  std::vector<Ints> operands(a.steps.size() + 1, Ints(a.sizes.size(), 0));
+  for (int i = 0; i < rest.size(); i++) operands[0][i < a.at ? i : i + a.shape.size()] = rest[i];
+  // An index is read as a view with the result's rank: it has a say in dimensions of size 1.
+  for (size_t k = 0; k < a.steps.size(); k++)
+    for (int i = 0; i < a.sizes.size(); i++) {
+      int at = i - a.at;
+      if (at >= 0 && at < a.shape.size()) operands[k + 1][i] = a.steps[k][at];
+      else if (a.sizes[i] == 1 && !a.shape.empty())
+        operands[k + 1][i] = at < 0 ? a.shape[0] * a.steps[k][0] : a.steps[k].back();
+    }
+  return ordered_strides(a.sizes, operands.data(), int(operands.size()));
+}
+
 Vars read_all(const InList& list) {
   Vars vars;
   for (const In& in : list) vars.push_back(in ? *in : Var());
@@ -224,24 +258,41 @@ struct Index : Linear {
   static Var forward(const Var& input, const Vars& indices) {
     Addressed a = resolve(input.get(), indices);
     if (a.dims.empty()) return row_major_copy(input);
-    Var y = empty(a.sizes, input.dtype());
-    if (y.numel() == 0) return y;
+    if (in_rows(a, input.get())) {
+      Var y = empty(a.sizes, input.dtype());
+      read(a, input, y.get());
+      return y;
+    }
+    Var y = empty_strided(a.sizes, indexed_strides(a, input.get()), input.dtype());
+    if (y->contiguous || a.shape.size() == 1) {
+      read(a, input, y.get());
+    } else {
+      Var rows = empty(a.sizes, input.dtype());
+      read(a, input, rows.get());
+      ops::copy_data(y.get(), rows.get());
+    }
+    return y;
+  }
+  // y is row-major, or the indices have one dimension.
+  static void read(const Addressed& a, const Var& input, Tensor* y) {
+    if (y->numel == 0) return;
     int64_t item = itemsize(input.dtype());
-    if (input->contiguous && a.adjacent) {
+    if (input->contiguous && a.adjacent && y->contiguous) {
       Rows rows(a, input.get());
       Var flat = linear(a, input.get(), rows.steps);
-      Unlocked unlocked(double(y.numel()), {input.get(), flat.get(), y.get()});
+      Unlocked unlocked(double(y->numel), {input.get(), flat.get(), y});
       cpu::index_select(item, input->data(), flat->data<int64_t>(), y->data(), rows.outer, rows.n,
                         rows.inner, a.count);
-      return y;
+      return;
     }
     Walk walk(a, input.get());
     Var flat = linear(a, input.get(), walk.bytes);
     Ints to = walk.result_strides(item);
-    Unlocked unlocked(double(y.numel()) * 2, {input.get(), flat.get(), y.get()});
+    if (!y->contiguous)
+      for (int i = 0; i < to.size(); i++) to[i] = y->strides[i] * item;
+    Unlocked unlocked(double(y->numel) * 2, {input.get(), flat.get(), y});
     cpu::gather(item, input->data(), walk.x.data(), flat->data<int64_t>(), walk.index.data(),
                 y->data(), to.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
-    return y;
   }
   static Var batched(const HiddenDims& hidden, const Var& input, const Vars& indices) {
     BehindHidden behind(hidden, input, indices);
@@ -441,7 +492,7 @@ struct Put : Linear {
       cpu::index_add(y.dtype(), y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n,
                      1);
     else cpu::index_write(size, y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n);
-    return y;
+    return kept_strides(input.get(), y);
   }
   static void vjp(Back& b, const In&, const In& index, const In& source, bool accumulate) {
     Var at = *index;

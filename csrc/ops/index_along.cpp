@@ -275,7 +275,8 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
     static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {     \
       int d = int(wrap_dim(dim, input.dim()));                                                  \
       Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
-      Var y = row_major_copy(input);                                                            \
+      Var y = empty_like(input.get(), input.dtype());                                           \
+      ops::copy_data(y.get(), input.get());                                                     \
       fill_slices(y.get(), d, at, number);                                                      \
       return y;                                                                                 \
     }                                                                                           \

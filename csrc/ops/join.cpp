@@ -1,5 +1,6 @@
 // Several tensors made one.
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -15,6 +16,28 @@ DType common_type(const Vars& parts) {
   return promotion.result();
 }
 
+// The format that all parts suggest, or rows.
+MemoryFormat common_format(const Vars& parts) {
+  MemoryFormat format = suggested_format(parts[0].get());
+  for (const Var& part : parts)
+    if (suggested_format(part.get()) != format) return MemoryFormat::Contiguous;
+  return format;
+}
+
+// Strides as if the tensors were joined along d and that dimension was then split in two.
+Ints stacked_strides(const Vars& tensors, const Vars& parts, const Ints& sizes, int d) {
+  bool last = d + 1 == sizes.size();
+  MemoryFormat format = common_format(last ? parts : tensors);
+  if (format == MemoryFormat::Contiguous) return contiguous_strides(sizes);
+  if (last) return format_strides(format, sizes, "stack");
+  Ints joined = tensors[0].sizes();
+  int64_t each = joined[d];
+  joined[d] *= int64_t(tensors.size());
+  Ints strides = format_strides(format, joined, "stack");
+  strides.insert(d, strides[d] * each);
+  return strides;
+}
+
 // Copies the parts behind one another along d.
 void lay_out(Tensor* into, const Vars& parts, int d) {
   int64_t outer = 1, inner = itemsize(into->dtype), start = 0;
@@ -23,7 +46,8 @@ void lay_out(Tensor* into, const Vars& parts, int d) {
   constexpr int64_t kSmall = 16384;  // bytes for which threads are not worth it
   for (const Var& part : parts) {
     int64_t n = part.sizes()[d], row = n * inner;
-    if (part->contiguous && part.dtype() == into->dtype && outer * row <= kSmall) {
+    if (into->contiguous && part->contiguous && part.dtype() == into->dtype &&
+        outer * row <= kSmall) {
       for (int64_t o = 0; o < outer; o++)
         std::memcpy(into->data() + (o * into->sizes[d] + start) * inner, part->data() + o * row,
                     size_t(row));
@@ -69,7 +93,7 @@ struct Cat : Linear {
       total += s[d];
     }
     sizes[d] = total;
-    Var joined = empty(sizes, dtype);
+    Var joined = empty_in(common_format(tensors), sizes, dtype);
     lay_out(joined.get(), parts, d);
     return joined;
   }
@@ -116,7 +140,8 @@ struct Stack : Linear {
     }
     Ints sizes = first;
     sizes.insert(d, int64_t(tensors.size()));
-    Var stacked = empty(sizes, common_type(tensors));
+    Ints strides = stacked_strides(tensors, parts, sizes, d);
+    Var stacked = empty_strided(sizes, strides, common_type(tensors));
     lay_out(stacked.get(), parts, d);
     return stacked;
   }

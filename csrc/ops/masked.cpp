@@ -29,7 +29,11 @@ Var fill_value(const Var& mask, const Var& value, DType dtype) {
     static constexpr bool inplace = true;                                                        \
     static constexpr bool out = false;                                                           \
     static Var forward(const Var& input, const Var& mask, const Var& value) {                    \
-      return math::where(mask, fill_value(mask, value, input.dtype()), input);                   \
+      Var number = fill_value(mask, value, input.dtype());                                       \
+      Var y = empty(broadcast(input.sizes(), mask.sizes()), input.dtype());                      \
+      Var in[] = {mask, number, input};                                                          \
+      run_pointwise_into(y.get(), in);                                                           \
+      return y;                                                                                  \
     }                                                                                            \
     static void vjp(Back& b, const In&, const In& mask, const In&) {                             \
       Var m = *mask;                                                                             \
@@ -150,10 +154,14 @@ void MaskedSelect::vjp(Back& b, const In& input, const In& mask) {
   b[0] = call<MaskedScatter>(zeros, m, b.g());
 }
 
-// A copy of x with a view of it replaced by src.
+// A copy of x, with its strides, in which a view is replaced by src.
 template <class Choose>
 Var with_region(const Var& input, const Var& src, const Choose& choose) {
-  Var y = row_major_copy(input), region = choose(y);
+  bool overlaps = overlaps_itself(input.sizes(), input->strides);
+  Var y = overlaps ? empty_like(input.get(), input.dtype())
+                   : empty_strided(input.sizes(), input->strides, input.dtype());
+  ops::copy_data(y.get(), input.get());
+  Var region = choose(y);
   check(region.sizes() == src.sizes(),
         "expected src to have a size equal to the slice of self. src size = ", src.sizes(),
         ", slice size = ", region.sizes());

@@ -3,6 +3,7 @@
 #include "kernels/cpu/max_pool.h"
 
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pooling.h"
 
@@ -111,9 +112,11 @@ Var Scatter<N>::forward(const Var& grad, const Var& taps, const Ints& input_size
   Windows w(kName<N>, N, RL_GIVEN);
   cpu::Pooling p = checked<N>(w, input_size, taps);
   Var g = ops::contiguous(grad), t = ops::contiguous(taps), x = empty(input_size, g.dtype());
-  Unlocked unlocked(double(x.numel()), {x.get(), t.get(), g.get()});
-  cpu::max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
-  return x;
+  {
+    Unlocked unlocked(double(x.numel()), {x.get(), t.get(), g.get()});
+    cpu::max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
+  }
+  return suggested(grad.get(), x);
 }
 template <int N>
 void Scatter<N>::vjp(Back& b, const In&, const In& taps, const Ints&, RL_WINDOWS) {
@@ -135,9 +138,11 @@ struct MaxPool : General {
     check(double(p.kernel[0]) * double(p.kernel[1]) * double(p.kernel[2]) < double(1 << 24),
           kName<N>, ": kernel_size is too large: ", w.kernel);
     Var x = ops::contiguous(input), y = empty(sizes, x.dtype()), t = empty(sizes, tap_type(p));
-    Unlocked unlocked(work_of(p), {x.get(), y.get(), t.get()});
-    cpu::max_pool(x.dtype(), p, x->data(), y->data(), t->data());
-    return {y, t};
+    {
+      Unlocked unlocked(work_of(p), {x.get(), y.get(), t.get()});
+      cpu::max_pool(x.dtype(), p, x->data(), y->data(), t->data());
+    }
+    return {suggested(input.get(), y), t};
   }
   static void vjp(Back& b, const In& input, RL_WINDOWS) {
     b[0] = call<ScatterOf<N>>(b.g(), b.out(1), input.sizes(), RL_GIVEN);
@@ -220,8 +225,9 @@ struct MaxPoolPublic : Composite {
       Ints steps = stride.value_or(Ints());                                                       \
       auto [y, taps] =                                                                            \
           call<MaxPool##N##dTaps>(input, kernel_size, steps, padding, dilation, ceil_mode);       \
-      return {y, call<MaxPool##N##dPositions>(taps, input.sizes(), kernel_size, steps, padding,   \
-                                              dilation, ceil_mode)};                              \
+      Var at = call<MaxPool##N##dPositions>(taps, input.sizes(), kernel_size, steps, padding,     \
+                                            dilation, ceil_mode);                                 \
+      return {y, suggested(input.get(), at)};                                                     \
     }                                                                                             \
   };                                                                                              \
   RL_OP(MaxPool##N##dIndices)

@@ -2,6 +2,7 @@
 // plane.
 #include "kernels/cpu/max_pool.h"
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pooling.h"
 
@@ -57,11 +58,13 @@ struct AdaptiveMax : General {
     if (!is_floating(input.dtype())) fail_dtype(op, input.dtype());
     Ints sizes = with_spatial(input.sizes(), grid);
     Var x = ops::contiguous(input), y = empty(sizes, x.dtype()), at = empty(sizes, DType::I64);
-    if (y.numel() == 0) return {y, at};
-    Unlocked unlocked(double(x.numel()) * 2, {x.get(), y.get(), at.get()});
-    cpu::adaptive_max_pool(x.dtype(), planes_of(sizes, N), spatial_extent(x.sizes(), N),
-                           spatial_extent(sizes, N), x->data(), y->data(), at->data<int64_t>());
-    return {y, at};
+    if (y.numel() > 0) {
+      Unlocked unlocked(double(x.numel()) * 2, {x.get(), y.get(), at.get()});
+      cpu::adaptive_max_pool(x.dtype(), planes_of(sizes, N), spatial_extent(x.sizes(), N),
+                             spatial_extent(sizes, N), x->data(), y->data(), at->data<int64_t>());
+    }
+    if (N == 3) return {y, at};
+    return {suggested(input.get(), y), suggested(input.get(), at)};
   }
   static void vjp(Back& b, const In& input, const Ints&) {
     b[0] = placed(b.g(), b.out(1), input.sizes(), N);
@@ -101,7 +104,9 @@ struct Unpool : Linear {
             " (output volumes are of size ", times(output_size, "x"), ")");
     Ints sizes = with_spatial(input.sizes(), output_size);
     Var zeros = plane_rows(ops::zeros(sizes, input.dtype()), N);
-    return ops::reshape(ops::scatter(zeros, -1, plane_rows(at, N), plane_rows(input, N)), sizes);
+    Var y = ops::scatter(zeros, -1, plane_rows(at, N), plane_rows(input, N));
+    y = ops::reshape(y, sizes);
+    return N == 2 ? suggested(input.get(), y) : y;
   }
   static void vjp(Back& b, const In&, const In& indices, const Ints&) {
     b[0] = picked(b.g(), *indices, N);

@@ -53,10 +53,7 @@ Var lay_out(const Tensor* like, DType dtype, MemoryFormat format, const char* op
   if (format == MemoryFormat::Contiguous) return empty(like->sizes, dtype, device);
   if (format != MemoryFormat::Preserve)
     return empty_strided(like->sizes, format_strides(format, like->sizes, op), dtype, device);
-  if (!like->contiguous) return empty_like(like, dtype);
-  Var v = empty(like->sizes, dtype, device);
-  v->strides = like->strides;  // dimensions of size 1 keep theirs
-  return v;
+  return empty_like(like, dtype);
 }
 
 }  // namespace

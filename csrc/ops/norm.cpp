@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -262,7 +263,7 @@ struct FusedRmsNorm : General {
     } else {
       ops::fill_data(rstd.get(), NAN);
     }
-    return {ops::to(y, d), rstd};
+    return {suggested(input.get(), ops::to(y, d)), rstd};
   }
 
   static void vjp(Back& b, const In& input, const Ints& shape, const In& weight,

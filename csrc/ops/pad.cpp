@@ -1,6 +1,7 @@
 // Padding: a constant, or elements of the tensor itself.
 #include "ops/broadcast.h"
 #include "ops/index.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -41,7 +42,9 @@ struct ConstantPad : Linear {
             "dimension ",
             d, " of your input.");
     }
-    Var y = filled(sizes, value, input.dtype()), into = y;
+    if (only_cuts(pad)) return cropped(input, pad);
+    Var y = empty_suggested(input.get(), sizes, input.dtype()), into = y;
+    ops::copy_data(y.get(), scalar_of(value, input.dtype()).get());
     for (int k = 0; k < pad.size() / 2; k++) {
       int d = n - 1 - k;
       int64_t before = pad[2 * k], after = pad[2 * k + 1];
@@ -55,10 +58,18 @@ struct ConstantPad : Linear {
     ops::copy_data(into.get(), from.get());
     return y;
   }
-  static Var filled(const Ints& sizes, const Var& value, DType dtype) {
-    Var number = scalar_of(value, dtype), y = empty(sizes, dtype);
-    ops::copy_data(y.get(), number.get());
-    return y;
+  static bool only_cuts(const Ints& pad) {
+    for (int64_t width : pad)
+      if (width > 0) return false;
+    return true;
+  }
+  static Var cropped(const Var& input, const Ints& pad) {
+    Var part = input;
+    for (int k = 0; k < pad.size() / 2; k++) {
+      int d = input.dim() - 1 - k;
+      part = ops::narrow(part, d, -pad[2 * k], part.sizes()[d] + pad[2 * k] + pad[2 * k + 1]);
+    }
+    return ops::clone(part);
   }
   static void vjp(Back& b, const In&, const Ints& pad, const In&) {
     Ints back = pad;
@@ -159,7 +170,8 @@ Var padded(const Var& input, const Ints& pad, Mode mode) {
   Ints sizes = input.sizes();
   for (int k = 0; k < pad.size() / 2; k++)
     sizes[input.dim() - 1 - k] += pad[2 * k] + pad[2 * k + 1];
-  y = empty(sizes, input.dtype());
+  y = mode == Mode::Circular ? empty(sizes, input.dtype())
+                             : empty_suggested(input.get(), sizes, input.dtype());
   ops::copy_data(inner_part(y, pad, 0).get(), input.get());
   for (int k = 0; k < pad.size() / 2; k++)
     each_border(y, pad, k, mode, [](const Var& place, const Var& source) {

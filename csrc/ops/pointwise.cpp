@@ -11,8 +11,10 @@
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
+#include "ops/layout.h"
 #include "ops/pointwise_batch.h"
 #include "python/arguments.h"
+#include "tensor/strides.h"
 
 namespace rl {
 
@@ -80,13 +82,6 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   for (int k = 0; k < count; k++)
     if (!in[k]->wrapped_number && (!main || (main->dim() == 0 && in[k]->dim() > 0))) main = in[k];
   return main;
-}
-
-// The strides of the first operand that has the full shape.
-Var allocate_result(const Var* in, int count, const Ints& sizes, DType dtype) {
-  for (int i = 0; i < count; i++)
-    if (in[i].sizes() == sizes) return empty_like(in[i].get(), dtype);
-  return empty(sizes, dtype);
 }
 
 void run_general(cpu::Kernel kernel, const double* params, DType compute, DType produced,
@@ -197,7 +192,7 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
   Ints sizes = g->sizes;
   for (int k = 1; k <= op.inputs + 1; k++)
     if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
-  Var result = sizes == g->sizes ? empty_like(g.get(), common) : empty(sizes, common);
+  Var result = empty_pointwise(operands, op.inputs + 2, sizes, common);
   run_general(kernel, kept.params, compute, compute, op.cost, result.get(), operands,
               op.inputs + 2);
   return result;
@@ -277,7 +272,9 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
   if (!(into->sizes == sizes)) {
     if (inplace)
       fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", sizes);
-    resize_output(into, sizes);
+    const Tensor* operands[3];
+    for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
+    resize_output(into, sizes, pointwise_strides(operands, op.inputs, sizes));
   }
   if (inplace) check_inplace(into, op.name);
   bool any = false;
@@ -346,6 +343,9 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     if (!kernel) fail_dtype(op, main->dtype);
     DType produced = op.produced[int(main->dtype)];
     out = empty(main->sizes, produced);
+    // Beside a number, dimensions of size 1 keep their place.
+    if (flat.singles && !(out->strides == main->strides)) [[unlikely]]
+      out->strides = ordered_strides(main->sizes, &main->strides, 1);
     Unlocked unlocked(double(out->numel) * op.cost,
                       {out.get(), operands[0], operands[1], operands[2]});
     cpu::pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
@@ -367,7 +367,7 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     DType result = op.result == Result::Bool              ? DType::Bool
                    : op.produced[int(compute)] != compute ? real_of(common)
                                                           : common;
-    out = allocate_result(in, op.inputs, sizes, result);
+    out = empty_pointwise(operands, op.inputs, sizes, result);
     run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
                 op.inputs);
   }

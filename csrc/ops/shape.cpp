@@ -2,6 +2,7 @@
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/index.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -82,11 +83,10 @@ struct Roll : Linear {
     return y;
   }
   static Var shifted(const Var& x, int64_t shift, int d) {
-    Var y = empty(x.sizes(), x.dtype());
-    int64_t n = x.sizes()[d];
-    if (y.numel() == 0) return y;
-    int64_t by = shift % n;
+    if (x.numel() == 0) return empty_like(x.get(), x.dtype());
+    int64_t n = x.sizes()[d], by = shift % n;
     if (by < 0) by += n;
+    Var y = by ? empty_suggested(x.get(), x.sizes(), x.dtype()) : empty(x.sizes(), x.dtype());
     ops::copy_data(ops::narrow(y, d, by, n - by).get(), ops::narrow(x, d, 0, n - by).get());
     ops::copy_data(ops::narrow(y, d, 0, by).get(), ops::narrow(x, d, n - by, by).get());
     return y;

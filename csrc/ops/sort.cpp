@@ -8,6 +8,7 @@
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
+#include "tensor/strides.h"
 
 namespace rl {
 
@@ -31,8 +32,13 @@ struct Rows {
     if (!result.empty()) result[result.size() - 1] = columns;
     return result;
   }
-  Var back(const Var& rows) const {
-    return rows.dim() < 2 ? rows : ops::contiguous(ops::transpose(rows, dim, -1));
+  // What was computed for the rows, the dimension in its old place, with these strides.
+  Var back(const Var& rows, const Ints& strides) const {
+    Var view = rows.dim() < 2 ? rows : ops::transpose(rows, dim, -1);
+    if (view->strides == strides) return view;
+    Var y = empty_strided(view.sizes(), strides, rows.dtype());
+    ops::copy_data(y.get(), view.get());
+    return y;
   }
 };
 
@@ -45,7 +51,8 @@ std::array<Var, 2> sorted_along(const Var& input, int64_t dim, bool descending) 
     cpu::sort_rows(values.dtype(), r.input->data(), values->data(), indices->data<int64_t>(),
                    r.count, r.length, descending);
   }
-  return {r.back(values), r.back(indices)};
+  Ints strides = ordered_strides(input.sizes(), &input->strides, 1);
+  return {r.back(values, strides), r.back(indices, strides)};
 }
 
 // The same sort serves both: it is always stable.
@@ -149,7 +156,9 @@ struct TopK : General {
       cpu::topk_rows(d, r.input->data(), values->data(), indices->data<int64_t>(), r.count,
                      r.length, k, largest);
     }
-    return {r.back(values), r.back(indices)};
+    Ints back = input.sizes();
+    back[r.dim] = k;
+    return {r.back(values, contiguous_strides(back)), r.back(indices, contiguous_strides(back))};
   }
   static void vjp(Back& b, const In& input, int64_t, int64_t dim, bool, bool) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, true);

@@ -245,7 +245,8 @@ struct ChainMatmul : Composite {
     for (size_t i = 0; i < matrices.size(); i++)
       check(matrices[i].dim() == 2, "chain_matmul(): Tensor dimension is ", matrices[i].dim(),
             ", expected 2 instead (matrix ", i, ")");
-    return matrices.size() == 1 ? matrices[0] : multiply_chain(matrices, "chain_matmul");
+    return matrices.size() == 1 ? ops::clone(matrices[0])
+                                : multiply_chain(matrices, "chain_matmul");
   }
 };
 RL_OP(ChainMatmul)

@@ -1,6 +1,7 @@
 // Resampling to a given size. Each op has a private name of its own; nn.functional.interpolate
 // chooses among them.
 #include "ops/broadcast.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pooling.h"
 #include "ops/resample.h"
@@ -76,14 +77,14 @@ struct Upsample : Resampled {
     Var x = dense_as(input, blends ? DType::F32 : d);
     Ints sizes = with_spatial(x.sizes(), output_size);
     Var y = empty(sizes, x.dtype());
-    if (y.numel() == 0) return ops::to(y, d);
+    if (y.numel() == 0) return suggested(input.get(), ops::to(y, d));
     cpu::AxisMaps axes = maps_of<N>(How, x.sizes(), output_size, align_corners,
                                     {scales_d, scales_h, scales_w}, d == DType::F64);
     {
       Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
       cpu::map_axes(x.dtype(), planes_of(sizes, N), axes, x->data(), y->data());
     }
-    return blends ? as_bytes(y) : y;
+    return suggested(input.get(), blends ? as_bytes(y) : y);
   }
   static void vjp(Back& b, const In& input, const Ints& output_size, bool align_corners,
                   Scale scales_d, Scale scales_h, Scale scales_w) {
@@ -105,9 +106,11 @@ struct UpsampleBackward : Resampled {
     if (x.numel() == 0) return x;
     cpu::AxisMaps axes = maps_of<N>(How, input_size, output_size, align_corners,
                                     {scales_d, scales_h, scales_w}, d == DType::F64);
-    Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
-    cpu::map_axes_transposed(d, planes_of(input_size, N), axes, g->data(), x->data());
-    return x;
+    {
+      Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
+      cpu::map_axes_transposed(d, planes_of(input_size, N), axes, g->data(), x->data());
+    }
+    return suggested(grad.get(), x);
   }
   static void vjp(Back& b, const In&, const Ints& output_size, const Ints&, bool align_corners,
                   Scale scales_d, Scale scales_h, Scale scales_w) {

@@ -42,7 +42,8 @@ Ints infer_size(const Ints& wanted, int64_t numel) {
 // Strides that read `t` with other sizes without a copy; false when there are none.
 bool view_strides(const Tensor* t, const Ints& sizes, Ints& strides) {
   strides = Ints(sizes.size());
-  if (t->numel == 0 || t->contiguous) {
+  bool unit = t->dim() == 0 || t->strides[t->dim() - 1] == 1;
+  if (t->numel == 0 || (t->contiguous && unit)) {
     strides = contiguous_strides(sizes);
     return true;
   }
@@ -304,6 +305,9 @@ struct Expand : View {
             ".  Target sizes: ", size, ".  Tensor sizes: ", input.sizes());
       strides[i] = i < lead || (have == 1 && sizes[i] != 1) ? 0 : input->strides[i - lead];
     }
+    // New dimensions of size 1 have the strides that unsqueeze gives them.
+    for (int i = lead - 1; i >= 0 && input.dim() > 0; i--)
+      if (sizes[i] == 1) strides[i] = sizes[i + 1] * strides[i + 1];
     return alias(input.get(), std::move(sizes), std::move(strides), input->offset);
   }
   static void vjp(Back& b, const In& input, const Ints&, bool) {

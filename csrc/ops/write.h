@@ -1,6 +1,7 @@
 // In-place and out= forms of ops that have a kernel writing into existing memory.
 #pragma once
 
+#include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
 
@@ -48,7 +49,7 @@ inline void write_out(Tensor* into, const Var& result, const char* name) {
   if (category(result.dtype()) > category(into->dtype))
     fail("result type ", info(result.dtype()).tensor_name,
          " can't be cast to the desired output type ", info(into->dtype).tensor_name);
-  resize_output(into, result.sizes());
+  resize_output(into, result.sizes(), result->strides);
   prepare_write(into, "out=");
   ops::copy_data(into, result.get());
 }

@@ -10,6 +10,7 @@
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "ops/functions.h"
+#include "ops/layout.h"
 #include "ops/pointwise.h"
 #include "python/arguments.h"
 #include "python/overrides.h"
@@ -37,7 +38,7 @@ void store_result(Tensor* into, PyObject* result) {
   if (r->dtype != into->dtype && category(r->dtype) > category(into->dtype))
     fail("result type ", info(r->dtype).tensor_name, " can't be cast to the desired output type ",
          info(into->dtype).tensor_name);
-  resize_output(into, r->sizes);
+  resize_output(into, r->sizes, r->strides);
   prepare_write(into, "out=");
   ops::copy_data(into, r);
 }

@@ -10,6 +10,7 @@
 #include "kernels/cpu/convert.h"
 #include "tensor/allocator.h"
 #include "tensor/pool.h"
+#include "tensor/strides.h"
 
 namespace rl {
 
@@ -46,29 +47,6 @@ void check_sizes(const Ints& sizes) {
       fail("Trying to create tensor with negative dimension ", s, ": ", sizes);
   if (sizes.size() > 64) [[unlikely]]
     fail("a tensor has at most 64 dimensions, got ", sizes.size());
-}
-
-// Strides that keep the order of the dimensions and leave no gaps. Strides of 0 have no order: the
-// sort looks past them. Of equal strides the smaller size goes inside, as it does in torch.
-Ints without_gaps(const Ints& sizes, const Ints& strides) {
-  int n = sizes.size();
-  Ints order(n), dense(n);  // from the innermost dimension to the outermost
-  for (int i = 0; i < n; i++) order[i] = n - 1 - i;
-  for (int i = 1; i < n; i++)
-    for (int j = i - 1, at = i; j >= 0; j--) {
-      int inner = int(order[j]), outer = int(order[at]);
-      int64_t a = strides[inner], b = strides[outer];
-      if (a == 0 || b == 0 || (a == b && sizes[inner] <= sizes[outer])) continue;
-      if (a < b) break;
-      std::swap(order[j], order[at]);
-      at = j;
-    }
-  int64_t step = 1;
-  for (int64_t d : order) {
-    dense[int(d)] = step;
-    step *= sizes[int(d)];
-  }
-  return dense;
 }
 
 Var bare(DType dtype) {
@@ -155,10 +133,14 @@ Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device de
 }
 
 Var empty_like(const Tensor* like, DType dtype) {
-  if (like->contiguous) return empty(like->sizes, dtype, like->storage->device);
+  if (like->contiguous) {
+    Var v = empty(like->sizes, dtype, like->storage->device);
+    v->strides = like->strides;  // dimensions of size 1 keep theirs
+    return v;
+  }
   if (is_dense(like->sizes, like->strides))
     return empty_strided(like->sizes, like->strides, dtype, like->storage->device);
-  Ints strides = without_gaps(like->sizes, like->strides);
+  Ints strides = ordered_strides(like->sizes, &like->strides, 1);
   return empty_strided(like->sizes, strides, dtype, like->storage->device);
 }
 
