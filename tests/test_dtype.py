@@ -290,3 +290,16 @@ class TestProperties:
         assert torch.finfo(torch.bfloat16).eps == 2.0**-7
         assert torch.iinfo(torch.int16).max == 32767
         assert torch.iinfo(torch.int8).min == -128
+
+
+def test_limits_of_pythons_numbers():
+    assert torch.finfo(float) == torch.finfo(complex) == torch.finfo(torch.float64)
+    assert torch.iinfo(int) == torch.iinfo(torch.int64)
+    assert torch.finfo() == torch.finfo(torch.float32) != torch.finfo(float)
+    assert len({torch.finfo(float), torch.finfo(torch.float64)}) == 1
+    for wrong in (int, "float32", torch.int8):
+        with pytest.raises(TypeError):
+            torch.finfo(wrong)
+    for wrong in (float, bool, None):
+        with pytest.raises(TypeError):
+            torch.iinfo(wrong)

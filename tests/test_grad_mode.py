@@ -330,3 +330,18 @@ class TestDeterministic:
             torch.set_deterministic_debug_mode("loud")
         with pytest.raises(TypeError, match="must be bool"):
             torch.use_deterministic_algorithms(1)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_decorated_classes_are_made_in_the_mode(mode):
+    class Made:
+        def __init__(self, x):
+            self.recorded = (x * 2).requires_grad
+
+    before = torch.is_grad_enabled()
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+        make = mode()(Made)
+    with mode():
+        expected = torch.is_grad_enabled()
+    assert make(torch.ones(1, requires_grad=True)).recorded == expected
+    assert torch.is_grad_enabled() == before

@@ -92,6 +92,13 @@ class TestNumpy:
         assert x.detach().numpy().tolist() == [1.0]
         assert x.numpy(force=True).tolist() == [1.0]
 
+    def test_without_recording_a_tensor_that_requires_grad_is_an_array(self):
+        x = leaf([1.0, 2.0])
+        with torch.no_grad():
+            assert x.numpy().tolist() == np.asarray(x).tolist() == [1.0, 2.0]
+            x.numpy()[0] = 5
+        assert x.tolist() == [5.0, 2.0]
+
     def test_bfloat16_has_no_numpy_dtype(self):
         with pytest.raises(TypeError, match=r"(?i)bfloat16"):
             torch.zeros(1, dtype=torch.bfloat16).numpy()
@@ -117,6 +124,12 @@ class TestNumpy:
         t = torch.ones(2)
         assert (t * np.float32(2)).tolist() == [2, 2]
         assert (t + np.int64(1)).tolist() == [2, 2]
+
+    def test_numpys_functions_give_tensors(self):
+        t = torch.tensor([0.0, 4.0])
+        check(np.sqrt(t), torch.tensor([0.0, 2.0]))
+        check(np.add(t, np.ones(2)), torch.tensor([1.0, 5.0], dtype=torch.float64))
+        check(np.isfinite(t), torch.tensor([True, True]))
 
     @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 1, 4)])
     def test_round_trip(self, shape):

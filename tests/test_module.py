@@ -354,3 +354,120 @@ def test_classes_that_walk_over_their_parts_in_their_own_way():
     assert len(list(both.parameters())) == 4
     assert len(list(both.parameters(recurse=False))) == 0
     assert len(list(both.buffers())) == 3
+
+
+class TestProtocols:
+    def test_signatures(self):
+        import inspect
+
+        assert str(inspect.signature(nn.Linear(1, 1))) == "(*args, **kwargs)"
+        assert list(inspect.signature(nn.Linear).parameters)[:3] == [
+            "in_features",
+            "out_features",
+            "bias",
+        ]
+        assert list(inspect.signature(nn.Linear(1, 1).forward).parameters) == ["input"]
+
+    @pytest.mark.parametrize(
+        "register",
+        [
+            lambda m: setattr(m, "k", nn.Parameter(torch.ones(1))),
+            lambda m: setattr(m, "k", nn.Linear(1, 1)),
+            lambda m: m.register_parameter("k", nn.Parameter(torch.ones(1))),
+            lambda m: m.register_buffer("k", torch.ones(1)),
+        ],
+    )
+    def test_a_property_that_is_not_there_yet_gives_way(self, register):
+        class Late(nn.Module):
+            @property
+            def k(self):
+                raise AttributeError("no k yet")
+
+        module = Late()
+        with pytest.raises(AttributeError, match="no k yet"):
+            module.k
+        register(module)
+        assert module.k is next(
+            d["k"] for d in (module._parameters, module._buffers, module._modules) if "k" in d
+        )
+
+    def test_a_property_with_a_value_does_not(self):
+        class Taken(nn.Module):
+            @property
+            def k(self):
+                return 3
+
+        with pytest.raises(KeyError, match="already exists"):
+            Taken().k = nn.Parameter(torch.ones(1))
+
+
+LAZY = {
+    nn.LazyLinear: ((3,), (2, 5)),
+    nn.LazyConv1d: ((3, 2), (1, 2, 8)),
+    nn.LazyConv2d: ((3, 2), (1, 2, 8, 8)),
+    nn.LazyConv3d: ((3, 2), (1, 2, 4, 4, 4)),
+    nn.LazyConvTranspose1d: ((3, 2), (1, 2, 8)),
+    nn.LazyConvTranspose2d: ((3, 2), (1, 2, 8, 8)),
+    nn.LazyConvTranspose3d: ((3, 2), (1, 2, 4, 4, 4)),
+    nn.LazyBatchNorm1d: ((), (2, 3, 8)),
+    nn.LazyBatchNorm2d: ((), (2, 3, 8, 8)),
+    nn.LazyBatchNorm3d: ((), (2, 3, 4, 4, 4)),
+    nn.LazyInstanceNorm1d: ((), (2, 3, 8)),
+    nn.LazyInstanceNorm2d: ((), (2, 3, 8, 8)),
+    nn.LazyInstanceNorm3d: ((), (2, 3, 4, 4, 4)),
+}
+BEFORE_THE_FIRST_CALL = {
+    "double": lambda m: m.double(),
+    "half": lambda m: m.half(),
+    "bfloat16": lambda m: m.bfloat16(),
+    "to dtype": lambda m: m.to(torch.float64),
+    "to device and dtype": lambda m: m.to("cpu", torch.float64),
+    "to tensor": lambda m: m.to(torch.ones(1, dtype=torch.float16)),
+    "type": lambda m: m.type(torch.float64),
+    "there and back": lambda m: m.double().float(),
+    "in a container": lambda m: nn.Sequential(m).double()[0],
+    "requires_grad_": lambda m: m.requires_grad_(False),
+    "state_dict": lambda m: (m.load_state_dict(m.state_dict()), m)[1],
+    "deepcopy": lambda m: copy.deepcopy(m.double()),
+    "pickle": lambda m: pickle.loads(pickle.dumps(m.half())),
+}
+
+
+@pytest.mark.parametrize("change", BEFORE_THE_FIRST_CALL)
+@pytest.mark.parametrize("kind", LAZY, ids=lambda kind: kind.__name__)
+def test_lazy_modules_are_converted_before_their_first_call(kind, change):
+    args, shape = LAZY[kind]
+    options = {"affine": True} if "Norm" in kind.__name__ else {}
+    module = BEFORE_THE_FIRST_CALL[change](kind(*args, **options))
+    assert module.has_uninitialized_params()
+    before = next(module.parameters())
+    dtype, flag = before.dtype, before.requires_grad
+    expected = {"double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
+    assert dtype == expected.get(change, dtype)
+    assert flag == (change != "requires_grad_")
+    out = module(torch.randn(shape).to(dtype))
+    assert out.dtype == dtype
+    assert type(module) is kind.cls_to_become
+    assert all(p.dtype == dtype and p.requires_grad == flag for p in module.parameters())
+
+
+class TestFlatWeights:
+    def test_what_is_set_is_computed_with(self):
+        rnn = nn.LSTM(2, 3)
+        x = torch.ones(1, 1, 2)
+        rnn._flat_weights = [w.detach() * 0 for w in rnn._flat_weights]
+        assert rnn(x)[0].abs().sum() == 0
+        rnn.bias_ih_l0 = nn.Parameter(torch.ones(12))
+        assert rnn(x)[0].abs().sum() > 0
+        assert rnn._flat_weights[2] is rnn.bias_ih_l0
+        assert rnn._flat_weights[0].abs().sum() == 0
+        rnn.double()
+        assert rnn._flat_weights[0] is rnn.weight_ih_l0
+
+    def test_the_modules_own_weights_follow_it(self):
+        rnn = nn.GRU(2, 3)
+        rnn._flat_weights = [getattr(rnn, name) for name in rnn._flat_weights_names]
+        rnn.weight_ih_l0 = nn.Parameter(torch.zeros(9, 2))
+        assert rnn._flat_weights[0] is rnn.weight_ih_l0
+        with pytest.raises(ValueError, match="longer"):
+            rnn._flat_weights = []

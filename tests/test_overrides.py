@@ -207,3 +207,28 @@ def test_names():
     assert not is_tensor_method_or_property(torch.exp)
     assert resolve_name(torch.exp) == "rushlight.exp"
     assert resolve_name(torch.Tensor.exp) == "rushlight.Tensor.exp"
+
+
+class Named:
+    """No tensor, but ops ask it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__, types
+
+
+def test_other_classes_are_asked_too():
+    x, other = torch.ones(2), Named()
+    for result, name in [
+        (x + other, "add"),
+        (x @ other, "matmul"),
+        (x < other, "lt"),
+        (other - x, "__rsub__"),
+        (torch.add(x, other), "add"),
+        (torch.sum(other, 0), "sum"),
+        (torch.cat([x, other]), "cat"),
+        (x.mul(other), "mul"),
+    ]:
+        assert result == (name, (Named,))
+    with torch._C.DisableTorchFunctionSubclass(), pytest.raises(TypeError):
+        x + other

@@ -58,3 +58,21 @@ def test_options():
     assert repr(torch.arange(4)) == "tensor([0,  ..., 3])"
     with pytest.raises(ValueError, match="unknown profile 'tiny'"):
         torch.set_printoptions(profile="tiny")
+
+
+def test_numbers_format_as_numbers():
+    assert f"{torch.tensor(0.5)}" == "0.5"
+    assert f"{torch.tensor(7)}, {torch.tensor(True)}, {torch.tensor(1j)}" == "7, True, 1j"
+    assert f"{torch.tensor(2.5, requires_grad=True) * 2:.2f}" == "5.00"
+    assert f"{torch.tensor(0.5):>6}|{torch.tensor(7):05d}" == "   0.5|00007"
+    assert f"{torch.tensor([0.5])}" == "tensor([0.5000])"
+    assert f"{torch.tensor(0.5)!s} {torch.tensor(0.5)!r}" == "tensor(0.5000) tensor(0.5000)"
+    assert f"{torch.nn.Parameter(torch.tensor(0.5))}".startswith("Parameter containing")
+    with pytest.raises(TypeError, match=r"unsupported format string passed to Tensor.__format__"):
+        f"{torch.ones(1):.2f}"
+
+
+def test_under_vmap_there_is_no_number_to_format():
+    texts = []
+    torch.vmap(lambda x: (texts.append(f"{x}"), x)[1])(torch.ones(2))
+    assert len(texts) == 1

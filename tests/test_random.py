@@ -60,7 +60,7 @@ class TestReproducibility:
         torch.rand(7, generator=g)
         state = g.get_state()
         first = torch.randn(5, generator=g).tolist()
-        g.set_state(state)
+        assert g.set_state(state) is g
         assert torch.randn(5, generator=g).tolist() == first
         default = torch.get_rng_state()
         first = torch.rand(5).tolist()

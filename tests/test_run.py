@@ -101,10 +101,58 @@ class TestTheAlias:
             "assert checkpoint is rushlight.utils.checkpoint\n"
             "for name in [n for n in sys.modules if n.startswith('torch.')]:\n"
             "    assert sys.modules[name] is sys.modules['rushlight' + name[5:]]\n"
-            "    assert sys.modules[name].__name__ == 'rushlight' + name[5:]\n"
+            "    assert sys.modules[name].__name__ == name or name == 'torch._C'\n"
             "print(torch.nn.__spec__.name)\n"
         )
         assert output(run(path)) == "rushlight.nn\n"
+
+    def test_everything_says_that_it_is_torchs(self, script):
+        path = script(
+            "import torch, torch.nn as nn\n"
+            "from torch.optim import lr_scheduler\n"
+            "print(torch.__name__, nn.functional.__name__, torch.optim.__name__)\n"
+            "print(torch.Tensor.__module__, torch.Size.__module__, torch.dtype.__module__)\n"
+            "print(nn.Linear.__module__, nn.LSTMCell.__module__, lr_scheduler.StepLR.__module__)\n"
+            "print(nn.functional.relu.__module__, torch.add.__module__, torch.save.__module__)\n"
+            "print(repr(torch.Tensor), nn.Module().__class__, torch.typename(nn.ReLU()))\n"
+            "try: torch.ones(1) + 'x'\n"
+            "except TypeError as error: print(error)\n"
+        )
+        assert output(run(path)).splitlines() == [
+            "torch torch.nn.functional torch.optim",
+            "torch torch torch",
+            "torch.nn.modules.linear torch.nn.modules.rnn torch.optim.lr_scheduler",
+            "torch.nn.functional torch torch.serialization",
+            "<class 'torch.Tensor'> <class 'torch.nn.modules.module.Module'> "
+            "torch.nn.modules.activation.ReLU",
+            "unsupported operand type(s) for +: 'torch.Tensor' and 'str'",
+        ]
+        assert rushlight.Tensor.__module__ == rushlight.__name__ == "rushlight"
+        assert rushlight.nn.Linear.__module__ == "rushlight.nn.modules.linear"
+
+    def test_pickles_name_torch(self, script):
+        path = script(
+            "import io, pickle, torch, torch.nn as nn\n"
+            "model = nn.Sequential(nn.Linear(2, 3), nn.LSTMCell(3, 4), nn.Flatten())\n"
+            "file = io.BytesIO()\n"
+            "torch.save(model, file)\n"
+            "for data in (pickle.dumps(model), file.getvalue()):\n"
+            "    print(b'rushlight' in data, b'torch.nn.modules.rnn' in data)\n"
+            "print(type(pickle.loads(pickle.dumps(model))[1]) is nn.LSTMCell)\n"
+        )
+        assert output(run(path)) == "False True\nFalse True\nTrue\n"
+
+    def test_the_metadata_of_the_distribution(self, script):
+        path = script(
+            "import importlib.metadata as metadata, importlib.util, torch\n"
+            "print(metadata.version('torch') == str(torch.__version__))\n"
+            "print(metadata.metadata('Torch')['Name'], metadata.requires('torch'))\n"
+            "print(sum(d.metadata['Name'] == 'torch' for d in metadata.distributions()) >= 1)\n"
+            "print(metadata.version('pytest') != '')\n"
+            "try: metadata.version('torch-of-no-kind')\n"
+            "except metadata.PackageNotFoundError: print('none')\n"
+        )
+        assert output(run(path)) == "True\ntorch None\nTrue\nTrue\nnone\n"
 
     def test_seeds_give_pytorchs_numbers(self, script):
         path = script("import torch\ntorch.manual_seed(0)\nprint(torch.rand(3))\n")

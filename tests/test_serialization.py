@@ -136,9 +136,9 @@ class Sub(torch.Tensor):
 
 def test_own_classes_are_refused_until_allowed():
     with pytest.raises(serialization.pickle.UnpicklingError, match="add_safe_globals") as caught:
-        roundtrip(Mine(3), weights_only=False)
+        roundtrip(Mine(3))
     assert "Mine" in str(caught.value)
-    assert "does not know: " in caught.value.__notes__[0]
+    assert "weights_only=False" in str(caught.value)
     with serialization.safe_globals([Mine]):
         assert roundtrip(Mine(3)).x == 3
         assert serialization.get_safe_globals() == [Mine]
@@ -292,7 +292,7 @@ def test_wrong_arguments(tmp_path):
     with pytest.raises(ValueError, match="protocol"):
         torch.save(1, io.BytesIO(), pickle_protocol=9)
     with pytest.raises(ValueError, match="pickle_module"):
-        torch.load(io.BytesIO(), pickle_module=os)
+        torch.save(1, io.BytesIO(), pickle_module=os)
     with pytest.raises(TypeError, match="surprise"):
         torch.load(io.BytesIO(), surprise=1)
     with pytest.raises(io.UnsupportedOperation, match="seekable"):

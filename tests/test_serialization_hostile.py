@@ -35,7 +35,7 @@ def archive(pickled, storages=(), **records):
 
 
 def load_pickle(pickled, storages=()):
-    return torch.load(archive(pickled, storages), weights_only=False)
+    return torch.load(archive(pickled, storages))
 
 
 class Bomb:
@@ -79,7 +79,7 @@ def test_calls_are_refused(bomb, protocol):
         load_pickle(data)
     legacy = b"".join(pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, {})) + data
     with pytest.raises(pickle.UnpicklingError, match="add_safe_globals"):
-        torch.load(io.BytesIO(legacy), weights_only=False)
+        torch.load(io.BytesIO(legacy))
     with pytest.raises(pickle.UnpicklingError):
         torch.load(io.BytesIO(data))
     assert ran == []

@@ -73,3 +73,48 @@ def test_shared_memory():
     storage.share_memory_()
     assert t.is_shared()
     assert t.tolist() == [1, 1, 1]
+
+
+def test_resizing():
+    t = torch.arange(4, dtype=torch.uint8)
+    storage, other = t.untyped_storage(), t[1:].untyped_storage()
+    assert storage.resize_(8) is storage
+    assert storage.nbytes() == other.nbytes() == 8
+    assert t.tolist() == [0, 1, 2, 3]
+    t.resize_(8)[4:] = 7
+    assert other.tolist() == [0, 1, 2, 3, 7, 7, 7, 7]
+    storage.resize_(2)
+    assert other.tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="negative"):
+        storage.resize_(-1)
+
+
+@pytest.mark.parametrize("size", [3, 10_000, 3_000_000])
+def test_tensors_beyond_the_end_stay_safe(size):
+    t = torch.ones(size)
+    storage = t.untyped_storage().resize_(0)
+    assert storage.nbytes() == 0
+    assert t.shape == (size,)
+    assert t.clone().numel() == size  # whatever it holds
+    storage.resize_(8)
+    t.fill_(2)
+    assert t.sum().item() == 2 * size
+    with pytest.raises(RuntimeError, match="storage"):
+        t.as_strided((size,), (1,))
+
+
+def test_memory_of_others_keeps_its_size():
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(RuntimeError, match="not resizable"):
+        torch.from_numpy(numpy.zeros(2)).untyped_storage().resize_(64)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        torch.zeros(2).untyped_storage()[:4].resize_(8)
+
+
+def test_a_graph_notices_that_its_memory_shrank():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    z = (y * y).sum()
+    y.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()

@@ -422,3 +422,22 @@ class TestOperators:
 
     def test_values_reads_every_layout(self):
         assert values(torch.arange(6).reshape(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+def test_only_one_element_is_a_number(convert):
+    assert convert(torch.ones(1, 1)) == 1
+    for shape in ((3,), (0,), (2, 2)):
+        with pytest.raises(ValueError, match="only one element tensors can be converted"):
+            convert(torch.ones(shape))
+    if convert is not complex:
+        assert convert(torch.tensor(2 + 0j)) == 2
+        with pytest.raises(RuntimeError, match="without overflow"):
+            convert(torch.tensor(1j))
+
+
+@pytest.mark.parametrize("name", ["isclose", "allclose", "equal"])
+def test_comparisons_of_tensors_want_tensors(name):
+    for function in (getattr(torch, name), getattr(torch.Tensor, name)):
+        with pytest.raises(TypeError, match=r"argument 'other' .* must be Tensor, not float"):
+            function(torch.ones(2), 1.0)

@@ -337,6 +337,35 @@ Var from_nested(PyObject* data, std::optional<DType> dtype) {
 
 }  // namespace
 
+namespace {
+
+// A class of NumPy, or null while the program has not imported it.
+PyTypeObject* numpy_type(const char* name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* numpy = PyDict_GetItemString(modules, "numpy");
+  PyObject* type = numpy ? PyObject_GetAttrString(numpy, name) : nullptr;
+  if (!type) PyErr_Clear();
+  if (!type || PyType_Check(type)) return reinterpret_cast<PyTypeObject*>(type);
+  Py_DECREF(type);
+  return nullptr;
+}
+
+bool is_of_numpy(PyObject* o, const char* name, PyTypeObject*& found) {
+  if (!found) found = numpy_type(name);
+  return found && PyObject_TypeCheck(o, found);
+}
+
+}  // namespace
+
+bool is_numpy_array(PyObject* o) {
+  static PyTypeObject* type = nullptr;
+  return is_of_numpy(o, "ndarray", type);
+}
+bool is_numpy_scalar(PyObject* o) {
+  static PyTypeObject* type = nullptr;
+  return is_of_numpy(o, "generic", type);
+}
+
 PyBufferProcs tensor_buffer = {get_buffer, release_buffer};
 
 Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
@@ -435,6 +464,21 @@ PyObject* storage_tensor(PyObject*, PyObject* o) {
   });
 }
 
+// (tensor, bytes): the size of its storage.
+PyObject* resize_storage_of(PyObject*, PyObject* args) {
+  PyObject* o;
+  long long bytes;
+  if (!PyArg_ParseTuple(args, "O!L", &TensorType, &o, &bytes)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Storage* s = as_tensor(o)->storage;
+    check(bytes >= 0, "resize_: negative size: ", bytes);
+    require_plain(as_tensor(o), "resizing the memory");
+    if (bytes < s->bytes) s->version++;  // the content beyond is lost
+    resize_storage(s, bytes);
+    Py_RETURN_NONE;
+  });
+}
+
 // The memory of a tensor read as another dtype: (tensor, dtype, size, stride, shift=0).
 PyObject* reinterpret(PyObject*, PyObject* args) {
   PyObject *source, *dtype, *size, *stride;
@@ -478,6 +522,7 @@ PyObject* get_result_type(PyObject*, PyObject* args) {
 
 PyMethodDef interop_functions[] = {
     {"_storage_tensor", storage_tensor, METH_O, nullptr},
+    {"_resize_storage", resize_storage_of, METH_VARARGS, nullptr},
     {"_reinterpret", reinterpret, METH_VARARGS, nullptr},
     {"_bytes", to_bytes, METH_O, nullptr},
     {"_result_type", get_result_type, METH_VARARGS, nullptr},

@@ -1,4 +1,6 @@
 // The extension module.
+#include <cstring>
+
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
 #include "ops/memory_format.h"
@@ -70,6 +72,22 @@ PyObject* set_package_folder(PyObject*, PyObject* folder) {
     PyErr_SetString(PyExc_RuntimeError, "cannot register the package folder");
     return nullptr;
   }
+  Py_RETURN_NONE;
+}
+// Ops and the types of this module say from now on that they are of a package of this name.
+PyObject* set_package_name(PyObject* module, PyObject* text) {
+  const char* given = PyUnicode_AsUTF8(text);
+  if (!given) return nullptr;
+  const char* name = strdup(given);  // for good, as the names of types
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, &key, &value);) {
+    auto* type = reinterpret_cast<PyTypeObject*>(value);
+    if (!PyType_Check(value) || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) continue;
+    size_t known = std::strlen(package_name);
+    if (std::strncmp(type->tp_name, package_name, known) == 0 && type->tp_name[known] == '.')
+      type->tp_name = strdup(concat(name, type->tp_name + known).c_str());
+  }
+  package_name = name;
   Py_RETURN_NONE;
 }
 PyObject* get_default_dtype(PyObject*, PyObject*) {
@@ -174,6 +192,7 @@ PyMethodDef functions[] = {
      ">>> torch.set_num_threads(before)"},
     {"_set_blas_path", set_blas, METH_O, nullptr},
     {"_set_package_folder", set_package_folder, METH_O, nullptr},
+    {"_set_package_name", set_package_name, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "The dtype of new float tensors.\n\n"
      ">>> torch.get_default_dtype()\n"

@@ -17,6 +17,8 @@
 
 namespace rl {
 
+const char* package_name = "rushlight";
+
 namespace {
 
 struct OpObject {
@@ -176,13 +178,14 @@ PyObject* run_overload(const OpInfo& op, PyObject* const* slots, PyObject* out, 
           "), but expected one of:", expected);
 }
 
-// An argument of a subclass of Tensor, also one in a list or tuple (borrowed).
-PyObject* find_subclass(PyObject* const* args, Py_ssize_t count) {
+// An argument whose class may answer for the op, also one in a list or tuple (borrowed).
+PyObject* find_override(PyObject* const* args, Py_ssize_t count) {
+  auto may_answer = [](PyObject* o) { return is_subclass(o) || is_foreign_override(o); };
   for (Py_ssize_t i = 0; i < count; i++) {
-    if (is_subclass(args[i])) return args[i];
+    if (may_answer(args[i])) return args[i];
     if (PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i]))
       for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[i]); k++)
-        if (is_subclass(PySequence_Fast_GET_ITEM(args[i], k)))
+        if (may_answer(PySequence_Fast_GET_ITEM(args[i], k)))
           return PySequence_Fast_GET_ITEM(args[i], k);
   }
   return nullptr;
@@ -205,7 +208,7 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
       if (result || PyErr_Occurred()) return result;
     }
     Py_ssize_t kw = keywords ? PyTuple_GET_SIZE(keywords) : 0;
-    PyObject* subclass = find_subclass(args, count + kw);
+    PyObject* subclass = find_override(args, count + kw);
     if (subclass) [[unlikely]] {
       PyObject* result = call_override(o, args, count, keywords);
       if (result || PyErr_Occurred()) return result;
@@ -262,7 +265,8 @@ PyObject* op_name(PyObject* o, void*) {
   return as_op(o)->name;
 }
 PyObject* op_module(PyObject* o, void*) {
-  return PyUnicode_FromFormat("rushlight%s%s", *as_op(o)->module ? "." : "", as_op(o)->module);
+  const char* module = as_op(o)->module;
+  return PyUnicode_FromFormat("%s%s%s", package_name, *module ? "." : "", module);
 }
 PyObject* op_doc(PyObject* o, void*) {
   std::string text;

@@ -27,6 +27,9 @@ int guarded_int(const F& f) {
   }
 }
 
+// What the package calls itself: rushlight, or torch where programs know it by that name.
+extern const char* package_name;
+
 // Adds every registered op to its module's namespace dict and the methods to Tensor's dict.
 // `namespaces` maps "" and "nn.functional" ... to dicts.
 int add_ops(PyObject* tensor_dict, PyObject* namespaces);

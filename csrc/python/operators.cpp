@@ -1,12 +1,17 @@
 // + - * / and their kin on tensors.
+#include <string_view>
+
 #include "autograd/batch.h"
 #include "ops/pointwise.h"
 #include "python/arguments.h"
+#include "python/interop.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
+
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -23,25 +28,33 @@ bool operand(PyObject* o, Var& out) {
   return false;
 }
 
-// NumPy scalars and the like: numbers, but neither sequences nor strings.
+// NumPy's scalars; as in torch, its bool is a float. Other classes that pass for numbers may have a
+// method for the operator.
 bool foreign_number(PyObject* o, Var& out) {
-  if (PyUnicode_Check(o) || PyList_Check(o) || PyTuple_Check(o) || o == Py_None ||
-      !PyNumber_Check(o))
-    return false;
-  if (PyObject_HasAttrString(o, "__array_interface__") && !PyObject_HasAttrString(o, "__float__"))
-    return false;
-  PyObject* dims = PyObject_GetAttrString(o, "ndim");
-  long n = dims ? PyLong_AsLong(dims) : 0;
-  Py_XDECREF(dims);
-  PyErr_Clear();
-  if (n != 0) return false;
-  out = wrap_number(o);
+  if (!is_numpy_scalar(o)) return false;
+  PyObject* number = PyObject_CallMethod(o, "item", nullptr);
+  if (!number) throw PythonError{};
+  bool known = !PyBool_Check(number) && operand(number, out);
+  Py_DECREF(number);
+  if (known || !PyNumber_Check(o) || PyUnicode_Check(o)) return known;
+  PyObject* real = PyNumber_Float(o);  // a long double stays what it is as an item
+  if (!real) throw PythonError{};
+  out = wrap_number(real);
+  Py_DECREF(real);
   return true;
 }
 
 // Whether a mode or a subclass may want to answer instead.
 bool may_override(PyObject* a, PyObject* b) {
   return modes.intercepted || is_subclass(a) || is_subclass(b);
+}
+
+// The answer of a mode or a class to Tensor's method with a, or with b where a is no tensor; null
+// without an exception: none.
+PyObject* overridden(const char* method, const char* reflected, PyObject* a, PyObject* b) {
+  bool swap = !is_tensor(a);
+  PyObject* args[] = {swap ? b : a, swap ? a : b};
+  return call_override(swap && reflected ? reflected : method, args, 2);
 }
 
 // Results of arithmetic with a subclass are of that subclass.
@@ -51,21 +64,46 @@ PyObject* finish(PyObject* a, PyObject* b, Var result) {
   return is_subclass(b) ? as_class_of(b, o) : o;
 }
 
+// With an operand that is neither tensor nor number. An array of NumPy stands for a tensor of its
+// own: `compute` with tensors in the place of both. Another class may answer itself.
+template <class F>
+PyObject* with_stranger(const char* method, const char* reflected, PyObject* a, PyObject* b,
+                        F&& compute) {
+  if (is_foreign_override(a) || is_foreign_override(b)) {
+    PyObject* result = overridden(method, reflected, a, b);
+    if (result || PyErr_Occurred()) return result;
+  }
+  if (!is_numpy_array(a) && !is_numpy_array(b)) Py_RETURN_NOTIMPLEMENTED;
+  static PyObject* const convert = [] {
+    PyObject* module = PyImport_ImportModule("rushlight._arrays");
+    PyObject* function = module ? PyObject_GetAttrString(module, "operands") : nullptr;
+    Py_XDECREF(module);
+    if (!function) throw PythonError{};
+    return function;
+  }();
+  PyObject* pair = PyObject_CallFunction(convert, "OOs", a, b, method);
+  if (!pair) throw PythonError{};
+  if (pair == Py_NotImplemented) return pair;
+  PyObject* result = compute(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+  Py_DECREF(pair);
+  return result;
+}
+
 // `reflected` is the special method of b for the operator when a is no tensor; none: a and b may
 // change places.
 PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b, const char* reflected = nullptr) {
   return guarded([&]() -> PyObject* {
+    // Numbers minus tensors come here as rsub(tensor, number).
+    auto method = [&] { return reflected && op.name == "rsub"sv ? reflected : op.name; };
     if (may_override(a, b)) [[unlikely]] {
-      bool swap = !is_tensor(a);
-      PyObject* args[] = {swap ? b : a, swap ? a : b};
-      bool named = reflected && (swap || &op == &find_pointwise("rsub"));
-      PyObject* result = call_override(named ? reflected : op.name, args, 2);
+      PyObject* result = overridden(method(), reflected, a, b);
       if (result || PyErr_Occurred()) return result;
     }
     Var in[2];
     if (!(operand(a, in[0]) || foreign_number(a, in[0])) ||
         !(operand(b, in[1]) || foreign_number(b, in[1])))
-      Py_RETURN_NOTIMPLEMENTED;
+      return with_stranger(method(), reflected, a, b,
+                           [&](PyObject* x, PyObject* y) { return binary(op, x, y, reflected); });
     return finish(a, b, run_pointwise(op, in, nullptr));
   });
 }
@@ -120,12 +158,13 @@ PyObject* divide(PyObject* a, PyObject* b) {
   if (is_tensor(a)) return binary(op, a, b);
   return guarded([&]() -> PyObject* {
     if (may_override(a, b)) [[unlikely]] {
-      PyObject* args[] = {b, a};
-      PyObject* result = call_override("__rtruediv__", args, 2);
+      PyObject* result = overridden("div", "__rtruediv__", a, b);
       if (result || PyErr_Occurred()) return result;
     }
     Var in[2];
-    if (!operand(a, in[0]) && !foreign_number(a, in[0])) Py_RETURN_NOTIMPLEMENTED;
+    if (!operand(a, in[0]) && !foreign_number(a, in[0]))
+      return with_stranger("div", "__rtruediv__", a, b,
+                           [](PyObject* x, PyObject* y) { return binary(op, x, y); });
     Var inverse = math::call_pointwise("reciprocal", {Var(as_tensor(b))});
     return finish(a, b, inverse * in[0]);
   });
@@ -144,7 +183,11 @@ PyObject* power(PyObject* a, PyObject* b, PyObject*) {
   return binary(op, a, b, "__rpow__");
 }
 PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
-  return PyObject_CallMethod(a, "pow_", "O", b);
+  return guarded([&]() -> PyObject* {
+    Var exponent;
+    if (!operand(b, exponent) && !foreign_number(b, exponent)) Py_RETURN_NOTIMPLEMENTED;
+    return PyObject_CallMethod(a, "pow_", "O", b);
+  });
 }
 
 // `compute` unless a mode or a's class answers for the method.
@@ -178,21 +221,32 @@ PyObject* negative(PyObject* a) {
 }
 
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
     if (may_override(a, b)) [[unlikely]] {
-      PyObject* args[] = {a, b};
-      PyObject* result = call_override("matmul", args, 2);
+      PyObject* result = overridden("matmul", "__rmatmul__", a, b);
       if (result || PyErr_Occurred()) return result;
     }
+    if (!is_tensor(a) || !is_tensor(b))
+      return with_stranger("matmul", "__rmatmul__", a, b, matrix_multiply);
     return finish(a, b, ops::matmul(Var(as_tensor(a)), Var(as_tensor(b))));
   });
 }
 
-const Tensor* single(PyObject* a, const char* what) {
+// The element as a real number, for `type(...)`; new reference.
+PyObject* real_item(PyObject* a, const char* type) {
   const Tensor* t = as_tensor(a);
-  if (t->numel != 1) fail("a Tensor with ", t->numel, " elements cannot be converted to ", what);
-  return t;
+  if (t->numel != 1)
+    fail_as(PyExc_ValueError, "only one element tensors can be converted to Python scalars, got ",
+            t->numel, " elements of shape ", t->sizes);
+  PyObject* item = tensor_item(t);
+  if (!item) throw PythonError{};
+  if (!PyComplex_Check(item)) return item;
+  Py_complex z = PyComplex_AsCComplex(item);
+  Py_DECREF(item);
+  if (z.imag != 0)
+    fail("value cannot be converted to type ", type, " without overflow: the imaginary part is ",
+         z.imag);
+  return PyFloat_FromDouble(z.real);
 }
 
 void warn_of_history(PyObject* a) {
@@ -207,7 +261,7 @@ void warn_of_history(PyObject* a) {
 PyObject* to_float(PyObject* a) {
   return guarded([&]() -> PyObject* {
     warn_of_history(a);
-    PyObject* item = tensor_item(single(a, "Scalar"));
+    PyObject* item = real_item(a, "double");
     PyObject* number = item ? PyNumber_Float(item) : nullptr;
     Py_XDECREF(item);
     return number;
@@ -215,7 +269,7 @@ PyObject* to_float(PyObject* a) {
 }
 PyObject* to_int(PyObject* a) {
   return guarded([&]() -> PyObject* {
-    PyObject* item = tensor_item(single(a, "Scalar"));
+    PyObject* item = real_item(a, "int64_t");
     PyObject* number = item ? PyNumber_Long(item) : nullptr;
     Py_XDECREF(item);
     return number;

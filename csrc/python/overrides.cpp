@@ -101,6 +101,12 @@ PyObject* disabled(PyObject*, PyObject* args) {
 
 }  // namespace
 
+bool is_foreign_override(PyObject* o) {
+  static PyObject* name = interned("__torch_function__");
+  return PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && !is_tensor(o) &&
+         _PyType_Lookup(Py_TYPE(o), name);
+}
+
 PyObject* call_override(PyObject* func, PyObject* const* args, Py_ssize_t count,
                         PyObject* keywords) {
   Py_ssize_t all = count + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
@@ -109,7 +115,7 @@ PyObject* call_override(PyObject* func, PyObject* const* args, Py_ssize_t count,
   Owned types{PyList_New(0)};
   if (!types) return nullptr;
   auto consider = [&](PyObject* o) {
-    if (!is_subclass(o) || !class_override(Py_TYPE(o))) return 0;
+    if (!(is_subclass(o) && class_override(Py_TYPE(o))) && !is_foreign_override(o)) return 0;
     bool nearer = !handler || (Py_TYPE(o) != Py_TYPE(handler) &&
                                PyType_IsSubtype(Py_TYPE(o), Py_TYPE(handler)));
     if (nearer) handler = o;

@@ -12,6 +12,9 @@ inline bool is_subclass(PyObject* o) {
   return type != &TensorType && type != parameter_type && is_tensor(o);
 }
 
+// An object of another class that has a __torch_function__.
+bool is_foreign_override(PyObject* o);
+
 // The result of the innermost mode's, or else of an argument's __torch_function__, called for
 // func(*args, **keywords) as a vectorcall; none without an exception when there is no such thing.
 PyObject* call_override(PyObject* func, PyObject* const* args, Py_ssize_t count,

@@ -61,7 +61,7 @@ void tensor_dealloc(PyObject* o) {
   if (t->storage) release(t->storage);
   t->sizes.~Ints();
   t->strides.~Ints();
-  if (Py_TYPE(o) == &TensorType) free_tensor_slot(t);
+  if (t->pooled) free_tensor_slot(t);
   else Py_TYPE(o)->tp_free(o);
   if (fn) release_node(fn);
 }
@@ -178,6 +178,7 @@ int add_tensor_type(PyObject* module) {
   T.tp_methods = tensor_methods;
   T.tp_getset = tensor_getset;
   if (PyType_Ready(&T) < 0) return -1;
+  T.tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;  // programs add methods and replace them
   Py_INCREF(&T);
   return PyModule_AddObject(module, "Tensor", reinterpret_cast<PyObject*>(&T));
 }

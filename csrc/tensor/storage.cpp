@@ -1,5 +1,7 @@
 #include "tensor/storage.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <vector>
 
@@ -67,6 +69,14 @@ void detach_memory(Storage* s) {
   }
   Py_CLEAR(s->owner);
   s->block = 0;
+}
+
+// The system may use the whole pages of a range for others; who reads them finds zeros.
+void give_pages_back(char* start, char* end) {
+  constexpr uintptr_t kPage = 1 << 21;  // the largest that is in use
+  uintptr_t first = (uintptr_t(start) + kPage - 1) & ~(kPage - 1),
+            last = uintptr_t(end) & ~(kPage - 1);
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace
@@ -139,6 +149,13 @@ void resize_storage(Storage* s, int64_t bytes) {
   check(!s->owner && !s->exported,
         "Trying to resize storage that is not resizable: its memory is shared with another library "
         "(NumPy, DLPack, a buffer) or a .data alias. Use clone() first.");
+  size_t room = s->block ? s->block : sizeof s->inline_data;
+  if (size_t(bytes) <= room) {  // never less memory: tensors may lie beyond the new end
+    if (bytes < s->bytes && s->block && !s->shared)
+      give_pages_back(s->data + bytes, s->data + room);
+    s->bytes = bytes;
+    return;
+  }
   Storage* grown = new_storage(bytes, s->device);
   std::memcpy(grown->data, s->data, size_t(std::min(bytes, s->bytes)));
   detach_memory(s);

@@ -59,7 +59,8 @@ Var bare(DType dtype) {
 
 Tensor* new_tensor_object(PyTypeObject* type) {
   Tensor* t;
-  if (type == &TensorType) {
+  bool pooled = type == &TensorType;
+  if (pooled) {
     t = static_cast<Tensor*>(pool().take());
     PyObject_Init(reinterpret_cast<PyObject*>(t), type);
   } else {
@@ -82,6 +83,7 @@ Tensor* new_tensor_object(PyTypeObject* type) {
   t->leads_to_python = false;
   t->cut = 0;
   t->wrapped_number = false;
+  t->pooled = pooled;
   return t;
 }
 

@@ -54,6 +54,7 @@ struct Tensor {
   bool contiguous;       // row-major without gaps
   bool leads_to_python;  // a cycle may pass through it: the collector tracks it
   bool wrapped_number;   // a Python scalar that became a tensor: weak in type promotion
+  bool pooled;           // its memory came from the pool; its class may have changed since
 
   int dim() const { return sizes.size(); }
   char* data() const { return storage->data + offset * itemsize(dtype); }

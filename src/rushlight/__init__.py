@@ -87,6 +87,7 @@ from rushlight.random import (
 from rushlight import _tensor as _tensor  # completes the Tensor type
 from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight import _tensor_devices as _tensor_devices
+from rushlight import _tensor_python as _tensor_python
 from rushlight._functions import *
 from rushlight._deterministic import *
 from rushlight import autograd as autograd

@@ -385,6 +385,15 @@ def can_cast(from_: Any, to: Any) -> bool:
     return _category(from_) <= _category(to)
 
 
+def _require_tensors(name: str, input: object, other: object) -> None:
+    for position, (role, value) in enumerate((("input", input), ("other", other)), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{role}' (position {position}) must be Tensor, not "
+                f"{type(value).__name__}"
+            )
+
+
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are equal.
 
@@ -392,10 +401,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
-    if not isinstance(other, Tensor):
-        raise TypeError(
-            f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
-        )
+    _require_tensors("equal", input, other)
     if input.shape != other.shape:
         return False
     return bool((input.detach() == other.detach()).all())
@@ -410,6 +416,7 @@ def isclose(
     >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0000001, 2.1]))
     tensor([ True, False])
     """
+    _require_tensors("isclose", input, other)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
     if rtol < 0 or atol < 0:
@@ -434,6 +441,7 @@ def allclose(
     >>> torch.allclose(x, x + 0.1), torch.allclose(x, x + 0.1, atol=0.2)
     (False, True)
     """
+    _require_tensors("allclose", input, other)
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 

@@ -82,10 +82,9 @@ def of_tensor(name: str) -> str:
     return f"rushlight's Tensor does not have '{name}'{where}"
 
 
-def module_getattr(module: ModuleType) -> Any:
+def module_getattr(module: ModuleType, label: str) -> Any:
     """A module's ``__getattr__`` that explains, after its own where it has one."""
     own = vars(module).get("__getattr__")
-    label = module.__name__
 
     def __getattr__(name: str) -> Any:
         if own is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import rushlight
+from rushlight import _C
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -26,6 +26,15 @@ _RANGES = {
 }
 
 
+def _name(type: Any) -> str:
+    """The name of a dtype, given as such or as a class of Python's numbers."""
+    dtypes = {float: _C.float64, complex: _C.complex128, int: _C.int64, bool: _C.bool}
+    dtype = type if isinstance(type, _C.dtype) else dtypes.get(type)
+    if dtype is None:
+        raise TypeError(f"expected a dtype, float, complex or int, got {type!r}")
+    return dtype.name
+
+
 class finfo:
     """The limits of a floating type.
 
@@ -35,7 +44,7 @@ class finfo:
     """
 
     def __init__(self, type: Any = None) -> None:
-        name = (rushlight.get_default_dtype() if type is None else type).name
+        name = _name(_C.get_default_dtype() if type is None else type)
         if name not in _BITS:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo"
@@ -48,6 +57,12 @@ class finfo:
         self.min = -self.max
         self.tiny = self.smallest_normal = 2.0**low
         self.resolution = 10.0 ** -int(fraction * 0.30103)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
 
     def __repr__(self) -> str:
         return (
@@ -68,13 +83,20 @@ class iinfo:
     """
 
     def __init__(self, type: Any) -> None:
-        if type.name not in _RANGES:
+        name = _name(type)
+        if name not in _RANGES:
             raise TypeError(
-                f"torch.iinfo() requires an integer input type, got {type.name}. Use torch.finfo"
+                f"torch.iinfo() requires an integer input type, got {name}. Use torch.finfo"
             )
-        self.dtype = type.name
-        self.min, self.max = _RANGES[type.name]
-        self.bits = type.itemsize * 8
+        self.dtype = name
+        self.min, self.max = _RANGES[name]
+        self.bits = (self.max - self.min).bit_length()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -130,7 +130,7 @@ def _without_runner(traceback: TracebackType | None) -> TracebackType | None:
     kept = []
     while traceback is not None:
         frame = traceback.tb_frame
-        module = frame.f_globals.get("__name__", "")
+        module = _real_name(frame.f_globals.get("__name__", ""))
         lookup = frame.f_code.co_name == "__getattr__" and module.startswith("rushlight.")
         if module not in _RUNNER and not lookup and module != "rushlight":
             kept.append(traceback)
@@ -138,6 +138,11 @@ def _without_runner(traceback: TracebackType | None) -> TracebackType | None:
     for i, entry in enumerate(kept):
         entry.tb_next = kept[i + 1] if i + 1 < len(kept) else None
     return kept[0] if kept else None
+
+
+def _real_name(module: str) -> str:
+    """The name in rushlight of a module that goes by the name of one of torch."""
+    return "rushlight" + module[5:] if module.partition(".")[0] == "torch" else module
 
 
 def _explain(error: BaseException) -> None:

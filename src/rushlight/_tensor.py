@@ -119,52 +119,6 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(self, dtype)
 
 
-def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """A NumPy array on the same memory.
-
-    >>> x = torch.zeros(3)
-    >>> x.numpy()[1] = 5.0
-    >>> x
-    tensor([0., 5., 0.])
-    """
-    import numpy
-
-    if self.requires_grad:
-        if not force:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-                "instead."
-            )
-        self = self.detach()
-    if self.dtype is _C.bfloat16:
-        raise TypeError(
-            "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first"
-        )
-    return numpy.asarray(memoryview(self))
-
-
-def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
-    array = numpy(self)
-    if dtype is not None and array.dtype != dtype:
-        return array.astype(dtype)
-    return array.copy() if copy else array
-
-
-def __dlpack__(
-    self: Tensor,
-    *,
-    stream: Any = None,
-    max_version: Any = None,
-    dl_device: Any = None,
-    copy: Any = None,
-) -> Any:
-    return _C._to_dlpack(self.clone() if copy else self)
-
-
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return (1, 0)
-
-
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
     """Calls ``hook(grad)`` when the gradient of this tensor is ready; it may return another.
 
@@ -335,12 +289,6 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     return _rebuild, args, (_kept_grad(self), dict(self.__dict__)), None, None, _restore
 
 
-def __format__(self: Tensor, spec: str) -> str:
-    if self.dim() == 0 and spec != "":
-        return self.item().__format__(spec)
-    return object.__format__(self, spec) if spec else str(self)
-
-
 def __dir__(self: Tensor) -> list[str]:
     return sorted(set(dir(type(self))) | set(self.__dict__))
 
@@ -489,10 +437,6 @@ def set_(
     )
 
 
-def __complex__(self: Tensor) -> complex:
-    return complex(self.item())
-
-
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor with the dtype of ``other``.
 
@@ -525,17 +469,33 @@ def _as_class(value: Any, cls: type[Tensor]) -> Any:
     return value
 
 
+class DisableTorchFunctionSubclass:
+    """A context in which no class's ``__torch_function__`` is asked.
+
+    >>> class Loud(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         with torch._C.DisableTorchFunctionSubclass():
+    ...             return func(*args, **(kwargs or {})).as_subclass(cls)
+    >>> torch.ones(2).as_subclass(Loud) + 1
+    Loud([2., 2.])
+    """
+
+    def __enter__(self) -> None:
+        self._before = _C._set_subclass_overrides(False)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_subclass_overrides(self._before)
+
+
 def _torch_function(
     cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
     """Runs ``func`` as for plain tensors; tensors among its results become objects of ``cls``."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    before = _C._set_subclass_overrides(False)
-    try:
+    with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
-    finally:
-        _C._set_subclass_overrides(before)
     return result if cls is Tensor else _as_class(result, cls)
 
 
@@ -557,10 +517,9 @@ def __reversed__(self: Tensor) -> Tensor:
 _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
-        to, numpy, __array__, __dlpack__, __dlpack_device__, register_hook,
-        register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __format__, __dir__,
+        to, register_hook, register_post_accumulate_grad_hook, __deepcopy__, __reduce_ex__, __dir__,
         is_shared, share_memory_, new_tensor, new, is_same_size, is_set_to, apply_, map_,
-        resize_as_, set_, __complex__, __reversed__, __copy__, untyped_storage, type_as,
+        resize_as_, set_, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
 for _name, *_example in (
@@ -577,7 +536,6 @@ _methods["layout"] = property(
     lambda self: strided,
     doc="How elements lie in memory: strided.\n\n>>> torch.ones(2).layout\ntorch.strided",
 )
-_methods["__array_priority__"] = 1000
 for _name, _dtype, _data, _result in (
     ("float", _C.float32, "[1, 2]", "tensor([1., 2.])"),
     ("double", _C.float64, "[0.5]", "tensor([0.5000], dtype=torch.float64)"),
@@ -595,3 +553,4 @@ for _name, _dtype, _data, _result in (
     _methods[_name] = _caster(_dtype, _name, _data, _result)
 _C._add_tensor_methods(_methods)
 _C._set_tensor_repr(_repr)
+vars(_C)["DisableTorchFunctionSubclass"] = DisableTorchFunctionSubclass  # where PyTorch has it

@@ -37,9 +37,10 @@ class Generator(_C.Generator):
         """The state as a tensor of bytes."""
         return _pack_state(self)
 
-    def set_state(self, new_state: Any) -> None:
-        """Continues from a state that ``get_state`` gave, here or in PyTorch."""
+    def set_state(self, new_state: Any) -> Generator:
+        """Continues from a state that ``get_state`` gave, here or in PyTorch; returns itself."""
         _unpack_state(self, new_state)
+        return self
 
     def _initial_state(self) -> Any:
         """The state at the start of the seed's sequence."""

@@ -1,4 +1,4 @@
-"""Saving to and loading from files. Loading runs nothing that a file asks for."""
+"""Saving to and loading from files. Loading runs nothing that a file asks for, unless trusted."""
 
 from __future__ import annotations
 
@@ -25,16 +25,21 @@ from rushlight._serialization.checkpoint import (
 )
 from rushlight._serialization.legacy import LegacyReader, write_legacy
 from rushlight._serialization.pickling import DEFAULT_PROTOCOL
-from rushlight._serialization.storages import (
-    default_restore_location,
+from rushlight._serialization.reading import Unpickling
+from rushlight._serialization.storages import default_restore_location
+from rushlight._serialization.trusted import (
+    get_force_weights_only,
+    is_trusted,
+    set_force_weights_only,
 )
 
 __all__ = [
     "DEFAULT_PROTOCOL", "LoadEndianness", "add_safe_globals", "clear_safe_globals",
     "default_restore_location", "get_crc32_options", "get_default_load_endianness",
-    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
-    "location_tag", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
-    "set_default_mmap_options",
+    "get_default_mmap_options", "get_force_weights_only", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "location_tag", "safe_globals", "save",
+    "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options",
+    "set_force_weights_only",
 ]  # fmt: skip
 
 MAP_PRIVATE = _mmap.MAP_PRIVATE
@@ -64,7 +69,11 @@ def save(
     >>> torch.load(file)
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
-    _check_pickle_module("save", pickle_module)
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+        raise ValueError(
+            f"save: pickle_module {getattr(pickle_module, '__name__', pickle_module)!r} is not "
+            "supported: rushlight writes pickles itself, in the format of PyTorch's checkpoints"
+        )
     if not 0 <= pickle_protocol <= pickle.HIGHEST_PROTOCOL:
         raise ValueError(f"save: pickle protocol {pickle_protocol} is not known")
 
@@ -107,10 +116,13 @@ def load(
 ) -> Any:
     """Reads what ``save`` or PyTorch wrote: tensors, numbers, strings and plain containers.
 
-    Nothing is run whatever the file contains, also with ``weights_only=False``. Classes of your own
-    are refused until ``serialization.add_safe_globals`` names them. ``mmap=True`` maps the file
-    instead of reading it; writing to such tensors does not change the file. ``map_location`` is a
-    device, a dict from locations to locations or a function of a storage and its location.
+    Nothing is run whatever the file contains, and classes of your own are refused until
+    ``serialization.add_safe_globals`` names them. ``weights_only=False`` says that you trust the
+    file: whole modules, arrays of NumPy and objects of any class load, and it may run any code;
+    ``serialization.set_force_weights_only`` and the environment variable
+    ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` forbid that. ``mmap=True`` maps the file instead of reading
+    it; writing to such tensors does not change the file. ``map_location`` is a device, a dict from
+    locations to locations or a function of a storage and its location.
 
     >>> import rushlight as torch
     >>> import io
@@ -120,18 +132,18 @@ def load(
     >>> torch.load(file, weights_only=True)
     {'step': 3, 'weight': tensor([1., 1.])}
     """
-    _check_pickle_module("load", pickle_module)
+    trusted = is_trusted(weights_only, pickle_module)
     encoding = pickle_load_args.pop("encoding", "utf-8")
-    for name in ("fix_imports", "errors", "buffers"):
-        pickle_load_args.pop(name, None)
-    if pickle_load_args:
-        raise TypeError(f"load: unexpected argument '{next(iter(pickle_load_args))}'")
+    for name in pickle_load_args:
+        if name not in ("fix_imports", "errors", "buffers"):
+            raise TypeError(f"load: unexpected argument '{name}'")
+    how = Unpickling(trusted, encoding, pickle_module, **pickle_load_args)
     if isinstance(f, (str, os.PathLike)):
         if os.fspath(f).endswith(".safetensors"):
             return _load_safetensors(f, map_location)
         with open(f, "rb") as file:
             mapped = map_file(f, _mmap_flags) if mmap and _is_zip(file) else None
-            return _load_from(file, map_location, encoding, mapped, bool(mmap))
+            return _load_from(file, map_location, how, mapped, bool(mmap))
     if not hasattr(f, "read"):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'read' attribute"
@@ -139,28 +151,20 @@ def load(
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
     _check_seekable(f)
-    return _load_from(f, map_location, encoding, None, False)
+    return _load_from(f, map_location, how, None, False)
 
 
-def _load_from(file: Any, map_location: Any, encoding: str, mapped: Any, mmap: bool) -> Any:
+def _load_from(file: Any, map_location: Any, how: Unpickling, mapped: Any, mmap: bool) -> Any:
     if _is_zip(file):
         order = "" if _endianness is None else _endianness.name.lower()
-        return CheckpointReader(file, map_location, encoding, mapped, order).load()
+        return CheckpointReader(file, map_location, how, mapped, order).load()
     if mmap:
         raise RuntimeError(
             "mmap can only be used with files saved with `torch.save(..., "
             "_use_new_zipfile_serialization=True)`, please torch.save your checkpoint with this "
             "option in order to use mmap."
         )
-    return LegacyReader(file, map_location, encoding).load()
-
-
-def _check_pickle_module(what: str, module: Any) -> None:
-    if module is not None and getattr(module, "__name__", "") not in ("pickle", "_pickle"):
-        raise ValueError(
-            f"{what}: pickle_module {getattr(module, '__name__', module)!r} is not supported: "
-            "rushlight writes and reads pickles itself, so that loading can't run code"
-        )
+    return LegacyReader(file, map_location, how).load()
 
 
 def _check_seekable(f: Any) -> None:

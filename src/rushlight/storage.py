@@ -22,18 +22,26 @@ class UntypedStorage:
     [1, 2]
     """
 
-    _bytes: Tensor
+    _flat: Tensor
+    _part = False  # made by slicing another one
 
     def __init__(self, source: Tensor | int = 0, *, device: Any = None) -> None:
         if isinstance(source, Tensor):
-            self._bytes = _C._storage_tensor(source)
+            self._flat = _C._storage_tensor(source)
         else:
-            self._bytes = _C._namespaces[""]["empty"](source, dtype=_C.uint8)
+            self._flat = _C._namespaces[""]["empty"](source, dtype=_C.uint8)
+
+    @property
+    def _bytes(self) -> Tensor:
+        if not self._part and self._flat.numel() != self._flat._storage_bytes():  # resized
+            self._flat = _C._storage_tensor(self._flat)
+        return self._flat
 
     @classmethod
     def _of(cls, flat: Tensor) -> UntypedStorage:
         storage = cls.__new__(UntypedStorage)
-        storage._bytes = flat
+        storage._flat = flat
+        storage._part = flat.numel() != flat._storage_bytes()
         return storage
 
     @classmethod
@@ -86,6 +94,20 @@ class UntypedStorage:
 
     def cpu(self) -> UntypedStorage:
         """The storage itself: it lies in main memory."""
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Changes the number of bytes; tensors keep their shapes, and what is cut off is lost.
+
+        >>> import rushlight as torch
+        >>> t = torch.tensor([1, 2], dtype=torch.uint8)
+        >>> storage = t.untyped_storage().resize_(4)
+        >>> storage.nbytes(), t
+        (4, tensor([1, 2], dtype=torch.uint8))
+        """
+        if self._part:
+            raise RuntimeError("Trying to resize storage that is not resizable: it is a slice")
+        _C._resize_storage(self._flat, size)
         return self
 
     def clone(self) -> UntypedStorage:

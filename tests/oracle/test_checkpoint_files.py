@@ -2,8 +2,13 @@
 
 import collections
 import fractions
+import inspect
 import io
+import os
+import pathlib
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,12 +148,12 @@ def test_unknown_classes_raise_the_same_error():
             assert library.load(file) == fractions.Fraction(1, 3)
 
 
-def test_whole_modules_of_torch_are_refused():
+def test_whole_modules_of_torch_are_refused_by_default():
     file = io.BytesIO()
     torch.save(torch.nn.Linear(2, 2), file)
     file.seek(0)
     with pytest.raises(pickle.UnpicklingError, match="state_dict"):
-        rushlight.load(file, weights_only=False)
+        rushlight.load(file)
     file.seek(0)
     ours = rushlight.serialization.get_unsafe_globals_in_checkpoint(file)
     file.seek(0)
@@ -210,3 +215,62 @@ def test_safetensors_files(tmp_path):
         ours.load((tmp_path / "b.safetensors").read_bytes()),
     ):
         assert same(describe(back, rushlight), describe(state(rushlight), rushlight))
+
+
+def _trained(nn):
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), nn.BatchNorm2d(4), nn.PReLU(),
+        nn.MaxPool2d(2), nn.Flatten(2), nn.GroupNorm(2, 4), nn.LSTM(9, 4, 2, bidirectional=True),
+    )  # fmt: skip
+
+
+def _answer(library, model):
+    x = library.arange(2 * 3 * 6 * 6, dtype=library.float32).reshape(2, 3, 6, 6).sin()
+    return model.eval()(x)[0].detach().numpy()
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+def test_trusted_files_of_torch_hold_whole_modules(zipped):
+    model, file = _trained(torch.nn), io.BytesIO()
+    model[2].register_forward_hook(_hook)
+    torch.save(
+        {"model": model, "array": np.arange(3), "f": torch.relu, "g": torch.nn.functional.gelu},
+        file,
+        _use_new_zipfile_serialization=zipped,
+    )
+    file.seek(0)
+    loaded = rushlight.load(file, weights_only=False)
+    assert type(loaded["model"]) is rushlight.nn.Sequential
+    assert loaded["f"] is rushlight.relu
+    assert loaded["g"] is rushlight.nn.functional.gelu
+    assert loaded["array"].tolist() == [0, 1, 2]
+    np.testing.assert_allclose(
+        _answer(rushlight, loaded["model"]), _answer(torch, model), rtol=1e-4, atol=1e-5
+    )
+    assert _hooked
+    loaded["model"].double().zero_grad()
+
+
+_hooked = []
+
+
+def _hook(module, inputs, output):
+    _hooked.append(module)
+
+
+def test_whole_modules_saved_under_run_load_in_torch(tmp_path):
+    path = tmp_path / "model.pt"
+    program = (
+        "import sys, torch, inspect\n"
+        f"{inspect.getsource(_trained)}\n{inspect.getsource(_answer)}\n"
+        "model = _trained(torch.nn)\n"
+        f"torch.save((model, _answer(torch, model)), {str(path)!r})\n"
+    )
+    source = pathlib.Path(rushlight.__file__).parent.parent
+    subprocess.run(
+        [sys.executable, "-m", "rushlight", "run", "-"],
+        input=program, text=True, check=True, env=os.environ | {"PYTHONPATH": str(source)},
+    )  # fmt: skip
+    model, answer = torch.load(path, weights_only=False)
+    assert type(model) is torch.nn.Sequential
+    np.testing.assert_allclose(_answer(torch, model), answer, rtol=1e-4, atol=1e-5)

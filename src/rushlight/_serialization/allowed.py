@@ -125,34 +125,54 @@ def known(full_name: str) -> Any:
 class UnknownGlobal(UnpicklingError):
     """A file names what is neither known nor allowed."""
 
+    def __init__(self, names: Sequence[str], forced: bool = False) -> None:
+        super().__init__("\n".join(_explanation(names, forced)))
+        self.names = names
 
-def unknown_global(full_name: str) -> UnknownGlobal:
-    """The error for a name that is neither known nor allowed."""
-    module, _, name = full_name.rpartition(".")
-    shown = name if module == "builtins" else full_name
+
+def _explanation(names: Sequence[str], forced: bool) -> list[str]:
+    first = names[0]
     lines = [
-        f"Weights only load failed. Unsupported global: GLOBAL {full_name} was not an allowed "
-        "global by default. The file asks for it to be called; load runs nothing that a file "
-        "names, with weights_only=False neither."
+        f"Weights only load failed. Unsupported global: GLOBAL {first} was not an allowed global "
+        "by default. The file asks for it to be called, and load runs nothing that a file names."
     ]
-    kind = _resolve_loaded(module, name)
-    if full_name.startswith("torch.nn.") or "Module" in _bases(kind):
+    hint = missing_from_rushlight(first, "")
+    if any(name.startswith("torch.nn.") or "Module" in _bases(name) for name in names):
         lines.append(
             "The file holds a whole module, which is a recipe for running code. Better save "
             "model.state_dict() and load it with model.load_state_dict(torch.load(path))."
         )
-    elif full_name.startswith("torch._utils._rebuild_"):
-        lines.append("It is a kind of tensor that rushlight does not have.")
-    elif full_name.startswith(("torch.float8", "torch.uint", "torch.int", "torch.q")):
-        lines.append("It is a dtype that rushlight does not have.")
-    elif full_name.startswith(("numpy.", "numpy._core")):
-        lines.append("Save NumPy values as tensors, or numbers with .item().")
+    elif hint:
+        lines.append(hint)
+    shown = ", ".join(name.removeprefix("builtins.") for name in names)
     lines.append(
-        "Please use `torch.serialization.add_safe_globals([" + shown + "])` or the "
-        "`torch.serialization.safe_globals([" + shown + "])` context manager to allowlist this "
-        "global if you trust it and the file."
+        f"Please use `torch.serialization.add_safe_globals([{shown}])` or the "
+        f"`torch.serialization.safe_globals([{shown}])` context manager to allowlist "
+        f"{'this global' if len(names) == 1 else 'these globals'} if you trust "
+        f"{'it' if len(names) == 1 else 'them'} and the file."
     )
-    return UnknownGlobal("\n".join(lines))
+    if forced:
+        lines.append(
+            "weights_only=False is forbidden in this process: by the environment variable "
+            "TORCH_FORCE_WEIGHTS_ONLY_LOAD, or by torch.serialization.set_force_weights_only."
+        )
+    else:
+        lines.append(
+            "Or load it with `weights_only=False`, if you got the file from a source that you "
+            "trust: it may then run any code."
+        )
+    return lines
+
+
+def missing_from_rushlight(full_name: str, otherwise: str | None = None) -> str:
+    """What to say of a name of PyTorch that rushlight has nothing for."""
+    if full_name.startswith("torch._utils._rebuild_"):
+        return f"{full_name} makes a kind of tensor that rushlight does not have."
+    if full_name.startswith(("torch.float8", "torch.uint", "torch.int", "torch.q")):
+        return f"{full_name} is a dtype that rushlight does not have."
+    if otherwise is not None:
+        return otherwise
+    return f"The file names {full_name}, which rushlight does not have."
 
 
 def _resolve_loaded(module: str, name: str) -> Any:
@@ -163,5 +183,8 @@ def _resolve_loaded(module: str, name: str) -> Any:
     return value
 
 
-def _bases(kind: Any) -> list[str]:
+def _bases(full_name: str) -> list[str]:
+    """The names of the classes that a class derives from; none where it is not loaded."""
+    module, _, name = full_name.rpartition(".")
+    kind = _resolve_loaded(module, name)
     return [base.__name__ for base in kind.__mro__] if isinstance(kind, type) else []

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import mmap as _mmap
-import pickletools
 import sys
 from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
-from rushlight._serialization.allowed import UnknownGlobal, allowed_globals, known, python3_name
 from rushlight._serialization.archive import ALIGNMENT, Reader, Writer
 from rushlight._serialization.pickling import dump
+from rushlight._serialization.reading import Unpickling, unknown_in_pickle
 from rushlight._serialization.storages import (
     LoadedStorage,
     Placer,
@@ -22,7 +20,6 @@ from rushlight._serialization.storages import (
     needs_swap,
     swap_bytes,
 )
-from rushlight._serialization.unpickling import Unpickler
 
 _NEWEST_VERSION = 10
 
@@ -46,11 +43,11 @@ class CheckpointReader:
     """Reads a zip checkpoint."""
 
     def __init__(
-        self, file: Any, map_location: Any, encoding: str, mapped: Any = None, order: str = ""
+        self, file: Any, map_location: Any, how: Unpickling, mapped: Any = None, order: str = ""
     ) -> None:
         self._archive = Reader(file)
         self._placer = Placer(map_location)
-        self._encoding = encoding
+        self._how = how
         self._mapped = mapped
         self._storages: dict[str, LoadedStorage] = {}
         self._check_version()
@@ -71,14 +68,7 @@ class CheckpointReader:
     def load(self) -> Any:
         """The saved object."""
         data = self._archive.read("data.pkl")
-        machine = Unpickler(io.BytesIO(data), len(data), self._find_storage, self._encoding)
-        try:
-            return machine.load()
-        except UnknownGlobal as error:
-            with contextlib.suppress(ValueError):
-                names = ", ".join(_unknown(names_in_pickle(data)))
-                error.add_note(f"All that the file names and load does not know: {names}")
-            raise
+        return self._how.read(io.BytesIO(data), len(data), self._find_storage)
 
     def _find_storage(self, identity: Any) -> LoadedStorage:
         kind, key, location, numel = storage_identity(identity, 5)
@@ -136,35 +126,4 @@ def map_file(path: Any, flags: int) -> _mmap.mmap:
 
 def unknown_names(file: Any) -> list[str]:
     """The names in a zip checkpoint that ``load`` would refuse."""
-    return _unknown(names_in_pickle(Reader(file).read("data.pkl")))
-
-
-def _unknown(names: set[str]) -> list[str]:
-    allowed = allowed_globals()
-    return sorted(n for n in names if known(n) is None and n not in allowed)
-
-
-def names_in_pickle(data: bytes) -> set[str]:
-    """Every global that a pickle names; nothing is built."""
-    names: set[str] = set()
-    memo: dict[int, Any] = {}
-    strings: list[Any] = [None, None]  # the last two values that were pushed as text
-    protocol = 0
-    operations: Any = pickletools.genops(data)
-    for opcode, argument, _ in operations:
-        if opcode.name == "PROTO":
-            protocol = argument
-        elif opcode.name == "GLOBAL":
-            module, _, name = argument.partition(" ")
-            names.add(".".join(python3_name(module, name) if protocol < 3 else (module, name)))
-        elif opcode.name == "STACK_GLOBAL":
-            names.add(f"{strings[-2]}.{strings[-1]}")
-        elif opcode.name == "MEMOIZE":
-            memo[len(memo)] = strings[-1]
-        elif opcode.name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(argument)] = strings[-1]
-        elif opcode.name in ("BINGET", "LONG_BINGET", "GET"):
-            strings = [strings[-1], memo.get(int(argument))]
-        elif isinstance(argument, str):
-            strings = [strings[-1], argument]
-    return names
+    return unknown_in_pickle(Reader(file).read("data.pkl"))

@@ -12,6 +12,7 @@ from rushlight import _C
 from rushlight._serialization.archive import corrupt, fill, write_all
 from rushlight._serialization.checkpoint import storage_identity
 from rushlight._serialization.pickling import dump
+from rushlight._serialization.reading import Unpickling
 from rushlight._serialization.storages import (
     LoadedStorage,
     Placer,
@@ -19,7 +20,6 @@ from rushlight._serialization.storages import (
     needs_swap,
     swap_bytes,
 )
-from rushlight._serialization.unpickling import Unpickler
 
 MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
@@ -50,10 +50,10 @@ def write_legacy(obj: Any, file: Any, protocol: int) -> Any:
 class LegacyReader:
     """Reads a file of the older format. What storages claim is compared with the file's size."""
 
-    def __init__(self, file: Any, map_location: Any, encoding: str) -> None:
+    def __init__(self, file: Any, map_location: Any, how: Unpickling) -> None:
         self._file = file
         self._placer = Placer(map_location)
-        self._encoding = encoding
+        self._how = how
         here = file.tell()
         self._end = file.seek(0, io.SEEK_END)
         file.seek(here)
@@ -94,7 +94,7 @@ class LegacyReader:
 
     def _pickle(self, persistent_load: Any = None) -> Any:
         left = self._end - self._file.tell()
-        return Unpickler(self._file, left, persistent_load or _refuse, self._encoding).load()
+        return self._how.read(self._file, left, persistent_load or _refuse)
 
     def _find_storage(self, identity: Any) -> Any:
         if type(identity) is tuple and len(identity) == 4 and identity[0] == "module":

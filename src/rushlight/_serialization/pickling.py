@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from rushlight import _C
 from rushlight._layout import layout, memory_format
 from rushlight._serialization.storages import STORAGE_NAMES
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.modules._hooks import HOOKS
+from rushlight.nn.parameter import Parameter, is_lazy
 from rushlight.storage import UntypedStorage
 
 DEFAULT_PROTOCOL = 2
@@ -82,11 +83,24 @@ class Pickler(_PythonPickler):
         self._legacy = legacy
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
-        if isinstance(obj, _C.Tensor) and type(obj) not in self.dispatch:
+        if isinstance(obj, _C.Tensor) and type(obj) not in self.dispatch and not is_lazy(obj):
             if id(obj) in self.memo:
                 return super().save(obj, save_persistent_id)
             return self._save_tensor(obj)
         return super().save(obj, save_persistent_id)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Modules with the attributes that PyTorch expects to find in a file's."""
+        if not isinstance(obj, _C.ModuleBase):
+            return NotImplemented
+        reduced: Any = obj.__reduce_ex__(self.proto)
+        function, args, state, *rest = reduced
+        if isinstance(state, dict):
+            hooks: dict[str, Any] = {name: OrderedDict() for name in HOOKS}
+            state = {**hooks, "_is_full_backward_hook": None, **state}
+            if hasattr(type(obj), "_flat_weights"):
+                state["_flat_weights"] = getattr(obj, "_flat_weights")  # noqa: B009
+        return function, args, state, *rest
 
     def _write_global(self, name: Name) -> None:
         if id(name) in self.memo:

@@ -27,7 +27,8 @@ class LoadedStorage(UntypedStorage):
     """A storage that was read from a file, with the dtype that the file gives it."""
 
     def __init__(self, flat: _C.Tensor, dtype: Any) -> None:
-        self._bytes = flat
+        self._flat = flat
+        self._part = flat.numel() != flat._storage_bytes()
         self.dtype = dtype
 
 

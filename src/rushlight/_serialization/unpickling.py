@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
-from rushlight._serialization.allowed import allowed_globals, known, python3_name, unknown_global
+from rushlight._serialization.allowed import UnknownGlobal, allowed_globals, known, python3_name
 from rushlight._serialization.building import CALLS, Builder, check_key, set_attributes
 from rushlight.nn.parameter import Parameter
 
@@ -411,7 +411,7 @@ class Unpickler:
         if value is None:
             value = self._allowed.get(full_name)
         if value is None:
-            raise unknown_global(full_name)
+            raise UnknownGlobal([full_name])
         self.stack.append(value)
 
     def _call(self, function: Any, args: Any) -> Any:
@@ -473,7 +473,7 @@ class Unpickler:
         kind = type(target)
         if kind in (OrderedDict, _C.Tensor, Parameter):
             set_attributes(target, state)
-        elif any(kind is value for value in self._allowed.values()):
+        elif any(isinstance(v, type) and issubclass(kind, v) for v in self._allowed.values()):
             self._outside_call(_set_state, target, state)
         else:
             raise UnpicklingError(

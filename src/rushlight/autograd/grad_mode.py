@@ -64,7 +64,14 @@ class _Mode:
 
     def __call__(self, function: F) -> F:
         if isinstance(function, type):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes: {function!r}")
+            import warnings
+
+            warnings.warn(
+                f"Decorating classes is deprecated: of {function.__name__}, only the construction "
+                f"runs in {type(self).__name__}. Decorate the methods that should.",
+                FutureWarning,
+                stacklevel=2,
+            )
         make = self.clone
         if _is_generator_function(function):
             return _wrap_generator(make, function)  # type: ignore[return-value]

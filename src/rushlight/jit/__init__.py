@@ -13,17 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "ScriptWarning",
-    "TracerWarning", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
-    "interface", "is_scripting", "is_tracing", "isinstance", "onednn_fusion_enabled",
-    "optimize_for_inference", "optimized_execution", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
-    "wait",
+    "Attribute", "Error", "Final", "Future", "ScriptFunction",
+    "ScriptModule", "ScriptWarning", "TracerWarning", "annotate",
+    "enable_onednn_fusion", "export", "fork", "freeze", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "onednn_fusion_enabled", "optimize_for_inference",
+    "optimized_execution", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
+    "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
 
-ScriptFunction = type(lambda: None)
 _isinstance = isinstance
 _fusion = False
+
+
+class ScriptFunction:
+    """The class of scripted functions, of which there are none: ``script(f)`` is ``f``.
+
+    >>> import rushlight as torch
+    >>> isinstance(torch.jit.script(lambda x: x), torch.jit.ScriptFunction)
+    False
+    """
 
 
 class Error(RuntimeError):
@@ -332,11 +340,14 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
+_SCRIPT_CLASSES = ("ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule")
+
+
 def __getattr__(name: str) -> Any:
-    if name == "ScriptModule":
-        from rushlight.nn import Module
+    if name not in _SCRIPT_CLASSES:
+        from rushlight._missing import MissingAttribute
 
-        return Module
-    from rushlight._missing import MissingAttribute
+        raise MissingAttribute("rushlight.jit", name)
+    from rushlight.jit import _script_modules
 
-    raise MissingAttribute("rushlight.jit", name)
+    return getattr(_script_modules, name)

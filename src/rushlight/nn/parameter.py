@@ -119,11 +119,17 @@ class _Uninitialized:
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self), (self.requires_grad,)
+        return type(self), (self.requires_grad, None, self.dtype), self.__dict__ or None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            kind: Any = type(self)
+            memo[id(self)] = kind(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
 
     _ALLOWED = (
         "__get__", "__set__", "half", "float", "double", "bfloat16", "to", "cpu", "cuda", "detach",
-        "requires_grad_", "copy_", "type", "empty_like", "_make_subclass", "clone",
+        "requires_grad_", "copy_", "type", "empty_like", "_make_subclass", "clone", "_to_copy",
     )  # fmt: skip
 
     @classmethod
@@ -156,11 +162,6 @@ class UninitializedParameter(_Uninitialized, Parameter):
     ) -> UninitializedParameter:
         data = _C._namespaces[""]["empty"](0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
-        return memo[id(self)]
 
     def __repr__(self) -> str:
         return "<UninitializedParameter>"

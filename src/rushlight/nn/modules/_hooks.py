@@ -222,9 +222,10 @@ class WrappedHook:
         return {"hook": self.hook, "with_module": self.with_module, "module": module}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if state["with_module"] and state["module"] is None:
+        module = state.get("module")
+        if state["with_module"] and module is None:
             raise RuntimeError("You are trying to revive the hook of a dead Module!")
-        self.__init__(state["hook"], state["module"])  # type: ignore[misc]
+        self.__init__(state["hook"], module)  # type: ignore[misc]
 
 
 # The dicts that concern a call appear together in a module's __dict__.
@@ -237,6 +238,7 @@ _STATE_HOOKS = (
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )  # fmt: skip
+HOOKS = _CALL_HOOKS + _STATE_HOOKS
 
 
 class HookMethods(_C.ModuleBase):
@@ -251,6 +253,15 @@ class HookMethods(_C.ModuleBase):
         _forward_pre_hooks_with_kwargs: dict[int, bool]
         _backward_hooks: Hooks
         _backward_pre_hooks: Hooks
+
+    def _drop_empty_hooks(self) -> None:
+        """Leaves the dicts that would appear when asked for; files of torch's form have all."""
+        called = any(self.__dict__.get(name) for name in _CALL_HOOKS)
+        for name in HOOKS:
+            if not self.__dict__.get(name) and not (called and name in _CALL_HOOKS):
+                self.__dict__.pop(name, None)
+        if called:
+            self._make_hooks(_CALL_HOOKS[0])
 
     def _make_hooks(self, name: str) -> dict[int, Any] | None:
         """The dict of hooks that is asked for and not there yet."""

@@ -84,6 +84,19 @@ def _addindent(text: str, spaces: int) -> str:
     return "\n".join([first, *(" " * spaces + line if line.strip() else "" for line in rest)])
 
 
+class _CallSignature:
+    """What ``inspect.signature(module)`` says; of the class it finds that of ``__init__``."""
+
+    def __get__(self, module: Module | None, cls: type) -> Any:
+        if module is None:
+            raise AttributeError("__signature__")
+        from inspect import Parameter as Argument
+        from inspect import Signature
+
+        kinds = {"args": Argument.VAR_POSITIONAL, "kwargs": Argument.VAR_KEYWORD}
+        return Signature([Argument(name, kind) for name, kind in kinds.items()])
+
+
 class Module(TraversalMethods, StateMethods):
     """A part of a model: parameters, buffers, submodules and a ``forward``.
 
@@ -104,6 +117,7 @@ class Module(TraversalMethods, StateMethods):
     dump_patches: bool = False
     call_super_init: bool = False
     training: bool
+    __signature__ = _CallSignature()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (kwargs or args):
@@ -152,7 +166,8 @@ class Module(TraversalMethods, StateMethods):
             return True
         if cls.__getattr__ is not _C.ModuleBase.__getattr__:  # type: ignore[attr-defined]
             return hasattr(self, name)
-        return any(name in base.__dict__ for base in cls.__mro__)
+        # A property may raise AttributeError: then the attribute is not there.
+        return any(name in base.__dict__ for base in cls.__mro__) and hasattr(self, name)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Adds a tensor that is state but not a parameter, such as a running mean."""
@@ -291,6 +306,7 @@ class Module(TraversalMethods, StateMethods):
         if isinstance(state, tuple):
             state, slots = state
         self.__dict__.update(state)
+        self._drop_empty_hooks()
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         for name, value in slots.items():
             object.__setattr__(self, name, value)

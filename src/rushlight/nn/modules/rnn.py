@@ -14,7 +14,7 @@ from rushlight.nn.parameter import Parameter
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -131,7 +131,29 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        return [getattr(self, name) for name in self._flat_weights_names]
+        own = self.__dict__.get("_given_weights")
+        return [getattr(self, name) for name in self._flat_weights_names] if own is None else own
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        """What calls compute with until a weight is set by its name or the module converted."""
+        self.__dict__.pop("_given_weights", None)
+        if any(a is not b for a, b in zip(weights, self._flat_weights, strict=True)):
+            self.__dict__["_given_weights"] = weights
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        given = self.__dict__.get("_given_weights")
+        if given is not None and name in self._flat_weights_names:
+            given[self._flat_weights_names.index(name)] = value
+        super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self.__dict__.pop("_given_weights", None)
+        return super()._apply(fn, recurse)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self.__dict__.pop("_flat_weights", None)  # in files of torch's form
 
     @property
     def all_weights(self) -> list[list[Any]]:

@@ -1,0 +1,94 @@
+"""Tensors as other Python objects: arrays of NumPy, DLPack capsules, numbers, text."""
+
+from __future__ import annotations
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array on the same memory.
+
+    >>> x = torch.zeros(3)
+    >>> x.numpy()[1] = 5.0
+    >>> x
+    tensor([0., 5., 0.])
+    """
+    import numpy
+
+    if self.requires_grad:
+        if not force and _C.is_grad_enabled():
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        self = self.detach()
+    if self.dtype is _C.bfloat16:
+        raise TypeError(
+            "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first"
+        )
+    return numpy.asarray(memoryview(self))
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def __array_wrap__(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """What NumPy's functions return for tensors: ``numpy.sin(tensor)`` is a tensor."""
+    return _C._tensor(array, None, None, False)
+
+
+def __dlpack__(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: Any = None,
+) -> Any:
+    return _C._to_dlpack(self.clone() if copy else self)
+
+
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return (1, 0)
+
+
+def __format__(self: Tensor, spec: str) -> str:
+    if self.dim() == 0 and (spec or type(self) is Tensor):
+        try:
+            return format(self.item(), spec)
+        except RuntimeError:  # under vmap there is no number, but a text
+            if spec:
+                raise
+    if spec:
+        raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+    return str(self)
+
+
+def __complex__(self: Tensor) -> complex:
+    if self.numel() != 1:
+        raise ValueError(
+            "only one element tensors can be converted to Python scalars, got "
+            f"{self.numel()} elements of shape {list(self.shape)}"
+        )
+    return complex(self.item())
+
+
+_methods: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        numpy, __array__, __array_wrap__, __dlpack__, __dlpack_device__, __format__, __complex__,
+    )
+}  # fmt: skip
+_methods["__array_priority__"] = 1000  # NumPy's arrays leave operators to tensors
+_C._add_tensor_methods(_methods)
