@@ -278,3 +278,89 @@ ERRORS = [
 def test_wrong_views_raise(bad, error, text):
     with pytest.raises(error, match=text):
         bad(base())
+
+
+def test_ravel_copies_what_has_gaps():
+    x = torch.arange(6.0)
+    x[::2].ravel().zero_()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    m = torch.zeros(2, 6)
+    m[:1, ::2].ravel().fill_(1)
+    assert m.sum().item() == 0
+    m[:1].ravel().fill_(1)
+    assert m.sum().item() == 6
+    assert torch.zeros(1).expand(3).ravel().stride() == (1,)
+
+
+def test_t_of_a_vector_is_another_tensor():
+    for x in (torch.zeros(3), torch.zeros(())):
+        assert x.T is not x
+        assert x.T._is_view()
+        assert x.T.shape == x.shape
+        assert x.T.data_ptr() == x.data_ptr()
+
+
+def as_strided_gradient(make, size, stride, offset):
+    """The gradient of a weighted sum of base[...].as_strided(...) in the base, two ways."""
+    base = torch.arange(12.0, dtype=torch.float64).requires_grad_()
+    read = make(base).as_strided(size, stride, offset)
+    weight = torch.arange(1.0, read.numel() + 1, dtype=torch.float64).reshape(read.shape)
+    (found,) = torch.autograd.grad((read * weight).sum(), base)
+    places = torch.arange(12).as_strided(size, stride, offset)
+    expected = torch.zeros(12, dtype=torch.float64)
+    expected.index_add_(0, places.reshape(-1), weight.reshape(-1))
+    return found.tolist(), expected.tolist()
+
+
+LAYOUTS = {
+    "a slice": lambda x: x[1:3],
+    "every second": lambda x: x[::2],
+    "a matrix": lambda x: x.view(3, 4),
+    "transposed": lambda x: x.view(3, 4).t(),
+    "a column": lambda x: x.view(3, 4)[:, 1],
+    "a part": lambda x: x.view(3, 4)[1:, 1:3],
+    "expanded": lambda x: x[:1].expand(5),
+    "a number": lambda x: x[7],
+    "nothing": lambda x: x[5:5],
+}
+REGIONS = [((3,), (1,), 3), ((3,), (1,), 0), ((2, 2), (1, 5), 1), ((2, 3), (0, 2), 2), ((), (), 11)]
+
+
+@pytest.mark.parametrize(("size", "stride", "offset"), REGIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_as_strided_of_a_view_reads_its_base(layout, size, stride, offset):
+    found, expected = as_strided_gradient(LAYOUTS[layout], size, stride, offset)
+    assert found == expected
+
+
+def test_as_strided_beyond_a_leaf_reads_constants():
+    memory = torch.arange(6.0, dtype=torch.float64)
+    leaf = memory[1:5:2].requires_grad_()
+    read = leaf.as_strided((4,), (1,), 1)
+    assert read.tolist() == [1, 2, 3, 4]
+    (read * torch.tensor([1.0, 2, 3, 4])).sum().backward()
+    assert leaf.grad.tolist() == [1, 3]
+
+
+def test_as_strided_scatter_of_a_view_has_a_gradient():
+    base = torch.arange(6.0, dtype=torch.float64).requires_grad_()
+    src = torch.ones(2, dtype=torch.float64).requires_grad_()
+    result = base[::2].as_strided_scatter(src, (2,), (1,), 2)
+    assert result.tolist() == [0, 1, 4]
+    (result * torch.tensor([1.0, 2, 3])).sum().backward()
+    assert base.grad.tolist() == [1, 0, 0, 0, 3, 0]
+    assert src.grad.tolist() == [2, 0]
+
+
+def test_as_strided_scatter_leaves_other_elements_alone():
+    x = torch.arange(12.0)
+    assert x[::2].as_strided_scatter(-torch.ones(2), (2,), (2,), 4).tolist() == [
+        0,
+        2,
+        -1,
+        -1,
+        8,
+        10,
+    ]
+    assert x[3:].as_strided_scatter(-torch.ones(2), (2,), (2,)).tolist()[:3] == [-1, 4, -1]
+    assert x.tolist() == list(range(12))

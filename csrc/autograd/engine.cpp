@@ -88,15 +88,15 @@ class Run {
   // Takes the node's scratch for this run, or a place of our own when another run has it.
   bool visit(Node* node) {
     if (node->run == this || overflow_.count(node)) return false;
-    Py_INCREF(node);
     if (!node->run) {
+      claimed_.push_back(node);
       node->run = this;
       node->scratch.waiting = 0;
       node->scratch.needed = true;
-      claimed_.push_back(node);
     } else {
       overflow_.try_emplace(node);
     }
+    Py_INCREF(node);
     return true;
   }
   Scratch& at(Node* node) {

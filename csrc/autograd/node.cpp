@@ -47,8 +47,9 @@ void keep_stack(Node* node) {
   }
 }
 
-// Nodes whose last reference went while another was being destroyed.
-std::vector<Node*> graveyard;
+// Nodes whose last reference went while another was being destroyed. They are chained by `run`,
+// which no backward run holds any more: freeing must not need memory.
+Node* graveyard = nullptr;
 bool burying = false;
 
 }  // namespace
@@ -110,14 +111,13 @@ void release_node(Node* node) {
     return;
   }
   if (burying) {
-    graveyard.push_back(node);
+    node->run = std::exchange(graveyard, node);
     return;
   }
   burying = true;
   Py_DECREF(node);
-  while (!graveyard.empty()) {
-    Node* next = graveyard.back();
-    graveyard.pop_back();
+  while (Node* next = graveyard) {
+    graveyard = static_cast<Node*>(std::exchange(next->run, nullptr));
     Py_DECREF(next);
   }
   burying = false;

@@ -23,6 +23,7 @@ struct Add : Binary<Add> {
   static constexpr auto name = "add";
   static constexpr auto doc = "add(a, b): the sum a + b, with broadcasting and type promotion.";
   static constexpr Types types = Types::All;
+  static constexpr bool wraps = true;
   template <class V> static V value(V a, V b) { return V(a + b); }
   template <class V> static One partial0(V, V, V) { return {}; }
   template <class V> static One partial1(V, V, V) { return {}; }
@@ -35,6 +36,7 @@ struct AddScaled : Binary<AddScaled> {
   static constexpr auto grad_name = "AddBackward0";
   static constexpr auto doc = "add(a, b, alpha=s): the sum a + s * b.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static constexpr int params = 1;
   static constexpr Save saves[] = {Save::None, Save::None};
   template <class V> static V value(V a, V b, V alpha) { return V(a + alpha * b); }
@@ -58,6 +60,7 @@ struct Sub : Binary<Sub> {
   static constexpr auto aliases = "subtract";
   static constexpr auto doc = "sub(a, b): the difference a - b.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static void validate(const Var* in) { refuse_bools(in); }
   template <class V> static V value(V a, V b) { return V(a - b); }
   template <class V> static One partial0(V, V, V) { return {}; }
@@ -72,6 +75,7 @@ struct SubScaled : Binary<SubScaled> {
   static constexpr auto grad_name = "SubBackward0";
   static constexpr auto doc = "sub(a, b, alpha=s): the difference a - s * b.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static constexpr int params = 1;
   static constexpr Save saves[] = {Save::None, Save::None};
   static void validate(const Var* in) { refuse_bools(in); }
@@ -87,6 +91,7 @@ struct Rsub : Binary<Rsub> {
   static constexpr auto number_grad_name = "RsubBackward1";
   static constexpr auto doc = "rsub(a, b): the difference b - a.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static constexpr bool inplace = false;
   static constexpr bool method = false;
   static void validate(const Var* in) { refuse_bools(in); }
@@ -101,11 +106,9 @@ struct Mul : Binary<Mul> {
   static constexpr auto aliases = "multiply";
   static constexpr auto doc = "mul(a, b): the product a * b, with broadcasting and type promotion.";
   static constexpr Types types = Types::All;
+  static constexpr bool wraps = true;
   static constexpr Save saves[] = {Save::B, Save::A};
-  template <class V> static V value(V a, V b) {
-    if constexpr (std::is_same_v<V, int16_t>) return V(int32_t(a) * int32_t(b));
-    else return V(a * b);
-  }
+  template <class V> static V value(V a, V b) { return V(a * b); }
   template <class V> static V partial0(V, V b, V) { return b; }
   template <class V> static V partial1(V a, V, V) { return a; }
 };
@@ -232,6 +235,7 @@ struct Neg : Unary<Neg> {
   static constexpr auto aliases = "negative";
   static constexpr auto doc = "neg(x): -x.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static void validate(const Var* in) {
     check(in[0].dtype() != DType::Bool,
           "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
@@ -292,11 +296,9 @@ struct Square : Unary<Square> {
   static constexpr auto grad_name = "PowBackward0";
   static constexpr auto doc = "square(x): x * x.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static constexpr Save saves[] = {Save::A};
-  template <class V> static V value(V x) {
-    if constexpr (std::is_same_v<V, int16_t>) return V(int32_t(x) * int32_t(x));
-    else return V(x * x);
-  }
+  template <class V> static V value(V x) { return V(x * x); }
   template <class V> static V partial(V x, V) { return V(2) * x; }
 };
 RL_POINTWISE(Square)
@@ -508,6 +510,7 @@ struct Addcmul : Ternary<Addcmul> {
       "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, float value=1)";
   static constexpr auto doc = "addcmul(x, a, b, value=s): x + s * a * b.";
   static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
   static constexpr int params = 1;
   static constexpr Save saves[] = {Save::None, Save::C, Save::B};
   template <class V> static V value(V x, V a, V b, V s) { return V(x + s * a * b); }
@@ -568,7 +571,7 @@ Var neg(const Var& a) { return apply<Neg>(a); }
 Var pow_number(const Var& a, const Var& exponent) {
   // True ** True: the one power of bools that torch has.
   if (a.dtype() == DType::Bool && exponent.dtype() == DType::Bool)
-    return *exponent->data<bool>() ? clone(a) : full(a.sizes(), 1, DType::Bool);
+    return *exponent->data<Bool>() ? clone(a) : full(a.sizes(), 1, DType::Bool);
   bool real = is_floating(a.dtype());
   if (!real || is_complex(exponent.dtype())) {
     if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->data<int64_t>() < 0)

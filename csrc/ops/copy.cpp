@@ -6,6 +6,7 @@
 #include "ops/memory_format.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
+#include "ops/write.h"
 
 namespace rl {
 
@@ -145,8 +146,10 @@ void fill_in_place(Tensor* self, const Var& value, const char* name) {
   check_inplace(self, name);
   Var history;
   if (is_tracked(self) || is_tracked(value.get())) history = call<History>(Var(self), value);
-  prepare_write(self, name);
-  Fill::fill_with(self, value);
+  // Elements in one place may all become one number.
+  Var places = value->wrapped_number && repeats(self) ? without_repeats(self) : Var(self);
+  prepare_write(places.get(), name);
+  Fill::fill_with(places.get(), value);
   take_over(self, history);
 }
 
@@ -208,6 +211,7 @@ struct Embed : Linear {
   static constexpr bool method = false;
   static Var forward(const Var& g, const Ints& whole, const Ints& strides, int64_t offset) {
     Var result = ops::zeros(whole, g.dtype());
+    check_region(result.get(), g.sizes(), strides, offset);
     Var region = alias(result.get(), g.sizes(), strides, offset);
     ops::accumulate_into(region.get(), g.get());
     return result;
@@ -218,12 +222,17 @@ struct Embed : Linear {
 };
 RL_OP(Embed)
 
+// The region is one of a row-major tensor.
 struct AsStridedScatter : Linear {
   static constexpr auto signature =
-      "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, "
-      "int storage_offset=0)";
+      "_as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset)";
+  static constexpr auto grad_name = "AsStridedScatterBackward0";
   static constexpr auto doc =
-      "as_strided_scatter(x, src, size, stride, offset): a copy of x with a region replaced.";
+      "_as_strided_scatter(x, src, size, stride, offset): a row-major copy of x with a region "
+      "replaced.";
+  static constexpr bool function = false;
+  static constexpr bool method = false;
+  static constexpr bool out = false;
   static Var forward(const Var& input, const Var& src, const Ints& size, const Ints& stride,
                      int64_t offset) {
     check(src.sizes() == size, "as_strided_scatter: src has shape ", src.sizes(),
@@ -245,25 +254,52 @@ struct AsStridedScatter : Linear {
 };
 RL_OP(AsStridedScatter)
 
+struct AsStridedScatterPublic : Composite {
+  static constexpr auto signature =
+      "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, "
+      "int? storage_offset=None)";
+  static constexpr auto doc =
+      "as_strided_scatter(x, src, size, stride, offset): a copy of x in which "
+      "x.as_strided(size, stride, offset) is src.";
+  static Var forward(const Var& input, const Var& src, const Ints& size, const Ints& stride,
+                     std::optional<int64_t> storage_offset) {
+    // A sample of a batch is read as a tensor with a storage of its own.
+    int64_t own = batch_of(input.get()) ? 0 : input->offset, offset = storage_offset.value_or(own);
+    if (batch_of(input.get()) || (input->contiguous && own == 0))
+      return ops::as_strided_scatter(input, src, size, stride, offset);
+    check_region(input.get(), size, stride, offset);
+    check(has_distinct_elements(input.sizes(), input->strides),
+          "as_strided_scatter: more than one element of the input, of strides ", input->strides,
+          ", refers to a single memory location. Use contiguous() first.");
+    // In the storage, of which the result shows what the input does.
+    Var all =
+        ops::embed(input, {input->storage->bytes / itemsize(input.dtype())}, input->strides, own);
+    all = ops::as_strided_scatter(all, src, size, stride, offset);
+    return ops::as_strided(all, input.sizes(), input->strides, own);
+  }
+};
+RL_OP(AsStridedScatterPublic)
+
 }  // namespace
 
 void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64_t offset) {
   check(sizes.size() == strides.size(),
         "as_strided: mismatch in length of strides and shape: ", strides, " and ", sizes);
   int64_t last = offset;
-  bool overflow = false;
+  bool overflow = false, empty = false;
   for (int i = 0; i < sizes.size(); i++) {
     check(sizes[i] >= 0, "as_strided: negative size ", sizes[i], " in ", sizes);
     check(strides[i] >= 0,
           "as_strided: Negative strides are not supported at the moment, got "
           "strides: ",
           strides);
-    if (sizes[i] == 0) return;
+    empty = empty || sizes[i] == 0;
     int64_t reach;
     overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
                 __builtin_add_overflow(last, reach, &last);
   }
   check(offset >= 0, "as_strided: negative storage_offset ", offset);
+  if (empty) return;
   if (overflow || last >= t->storage->bytes / itemsize(t->dtype))
     fail("setStorage: sizes ", sizes, ", strides ", strides, ", storage offset ", offset,
          ", and itemsize ", itemsize(t->dtype), " requiring a storage size beyond the ",
@@ -307,9 +343,10 @@ void copy_(const Var& into, const Var& src) {
   Var history;
   if (is_tracked(into.get()) || is_tracked(src.get())) history = call<Copied>(into, src);
   Var from = src;
-  if (overlaps_partly(src.get(), into.get())) {
+  if (src->storage == into->storage) {
     Plain plain;
-    from = clone(src);
+    if (!(src.sizes() == into.sizes())) from = expand(src, into.sizes());
+    if (overlaps_partly(from.get(), into.get())) from = clone(src);
   }
   if (batched_tensors) check_batched_write(into.get(), src.get());
   prepare_write(into.get(), "copy_");

@@ -60,9 +60,6 @@ void check_target(const Var& input, const Var& target, const Var& weight) {
 
 // Targets as the kernels read them.
 Var dense_target(const Var& target) { return ops::contiguous(ops::to(target, DType::I64)); }
-Var dense(const Var& x) { return x ? ops::contiguous(x) : x; }
-const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
-
 [[noreturn]] void fail_target(const Var& target, int64_t at, int64_t classes) {
   int64_t bad = target->data<int64_t>()[at];
   Ints position(target.dim());
@@ -73,6 +70,16 @@ const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
   fail_as(PyExc_IndexError, "Target ", bad, " is out of bounds. (target", position, ", with ",
           classes, " classes: expected 0 to ", classes - 1, ")");
 }
+
+// The same, each a class or ignored: also what a node saved may have been overwritten since.
+Var class_targets(const Var& target, const ClassShape& shape, int64_t ignore_index) {
+  Var t = dense_target(target);
+  int64_t bad = cpu::find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
+  if (bad >= 0) fail_target(t, bad, shape.classes);
+  return t;
+}
+Var dense(const Var& x) { return x ? ops::contiguous(x) : x; }
+const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
 
 Ints loss_sizes(const Ints& input) {
   Ints sizes = input;
@@ -125,7 +132,7 @@ Var weights_of(const Ints& sizes, DType dtype, const Var& target, const Var& wei
   GradMode off(false);
   DType wide = compute_type(dtype);
   ClassShape shape(sizes);
-  Var all = empty(sizes, wide), t = dense_target(target), w = weight;
+  Var all = empty(sizes, wide), t = class_targets(target, shape, ignore_index), w = weight;
   if (w) w = ops::contiguous(ops::to(w, wide));
   cpu::class_weights(wide, t->data<int64_t>(), data_of(w), ignore_index, smoothing, all->data(),
                      shape.rows, shape.classes, shape.inner);
@@ -177,7 +184,7 @@ struct CrossEntropyOf : General {
       b[0] = g * (ops::softmax(*input, shape.dim) * all - counts);
       return;
     }
-    Var x = dense(*input), t = dense_target(*target), lse = b.out(1),
+    Var x = dense(*input), t = class_targets(*target, shape, ignore_index), lse = b.out(1),
         gx = empty(x.sizes(), x.dtype());
     w = dense(w);
     Var g = each_gradient(b.g(), reduce, scale, lse.sizes());
@@ -212,9 +219,8 @@ struct NllLossOf : General {
   static std::array<Var, 2> forward(const Var& input, const Var& target, const Var& weight,
                                     int64_t reduction, int64_t ignore_index) {
     ClassShape shape(input.sizes());
-    Var x = ops::contiguous(input), t = dense_target(target), w = dense(weight);
-    int64_t bad = cpu::find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
-    if (bad >= 0) fail_target(t, bad, shape.classes);
+    Var x = ops::contiguous(input), t = class_targets(target, shape, ignore_index);
+    Var w = dense(weight);
     Var each = empty(loss_sizes(x.sizes()), x.dtype()), total = empty({}, DType::F64);
     *total->data<double>() =
         cpu::nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
@@ -236,7 +242,7 @@ struct NllLossOf : General {
       b[0] = ops::neg(score_gradient(b.g(), reduce, scale, shape.dim) * counts);
       return;
     }
-    Var t = dense_target(*target), g = ops::contiguous(b.g());
+    Var t = class_targets(*target, shape, ignore_index), g = ops::contiguous(b.g());
     w = dense(w);
     Var gx = empty(input.sizes(), g.dtype());
     cpu::nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale, t->data<int64_t>(),

@@ -36,7 +36,7 @@ Var laid_out_as(const Var& mask, const Var& x) {
     }                                                                                         \
     static void run(const Tensor* x, const Tensor* mask, Tensor* y, double scale) {           \
       Unlocked unlocked(double(y->numel), {x, mask, y});                                      \
-      cpu::masked_scale(y->dtype, x->data(), mask->data<bool>(), y->data(), y->numel, scale); \
+      cpu::masked_scale(y->dtype, x->data(), mask->data<Bool>(), y->data(), y->numel, scale); \
     }                                                                                         \
   };
 RL_APPLY(Apply, "MulBackward0")

@@ -1,6 +1,7 @@
 // Exponentials, logarithms, trigonometric and hyperbolic functions, and what is close to them.
 #include "ops/op.h"
 #include "ops/pointwise.h"
+#include "ops/write.h"
 
 namespace rl {
 
@@ -511,15 +512,11 @@ struct NanToNum : Composite {
   }
   static void into(Tensor* into, bool inplace, const Var& input, Number nan, Number posinf,
                    Number neginf) {
-    Var to(into);
-    if (!inplace) resize_output(into, input.sizes());
-    if (is_integral(input.dtype())) {
-      if (!inplace) ops::copy_(to, input);
-    } else if (is_complex(input.dtype()) && is_complex(into->dtype)) {
-      run(ops::view_as_real(input), nan, posinf, neginf, ops::view_as_real(to).get(), inplace);
-    } else {
-      run(input, nan, posinf, neginf, into, inplace);
-    }
+    if (!inplace) return write_out(into, forward(input, nan, posinf, neginf), "nan_to_num");
+    if (is_integral(input.dtype())) return;
+    bool pairs = is_complex(input.dtype());
+    run(pairs ? ops::view_as_real(input) : input, nan, posinf, neginf,
+        pairs ? ops::view_as_real(Var(into)).get() : into, true);
   }
 };
 RL_OP(NanToNum)

@@ -151,6 +151,7 @@ void EmbeddingBackward::vjp(Back& b, const In&, const In& ids, int64_t rows, int
   {
     GradMode off(false);
     Var dense = dense_ids(id);
+    check_ids(dense, rows);  // what was saved may have been overwritten since
     if (by_freq) factor = inverse_counts(dense, rows, b.g().dtype());
     if (padding >= 0) {
       Var kept = ops::to(dense != Var(double(padding)), b.g().dtype());
@@ -161,7 +162,6 @@ void EmbeddingBackward::vjp(Back& b, const In&, const In& ids, int64_t rows, int
   b[0] = factor ? picked * ops::unsqueeze(factor, -1) : picked;
 }
 
-// Scales the rows that are about to be used to a norm of at most max_norm, in place.
 // Scales the rows that the ids name and that are longer than max_norm.
 void shorten(const Var& weight, const Var& ids, double max_norm, double norm_type) {
   Var dense = dense_ids(ids);

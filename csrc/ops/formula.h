@@ -97,7 +97,7 @@ template <Lane T>
 RL_INLINE auto abs(T x) {
   if constexpr (is_complex_v<T>) return std::abs(x);
   else if constexpr (std::is_unsigned_v<T>) return x;
-  else if constexpr (std::is_integral_v<T>) return T(x < 0 ? T(0) - x : x);
+  else if constexpr (std::is_integral_v<T>) return T(x < 0 ? 0 - std::make_unsigned_t<T>(x) : x);
   else return T(__builtin_fabs(double(x)));
 }
 RL_INLINE float abs(float x) { return __builtin_fabsf(x); }

@@ -1,4 +1,4 @@
-// x[i, j, ...] with index tensors, and flat positions: take, put, nonzero.
+// x[i, j, ...] with index tensors, and flat positions: take, put.
 #include "ops/index.h"
 
 #include "kernels/cpu/convert.h"
@@ -58,6 +58,12 @@ Var scalar_of(const Var& value, DType dtype) {
   Var number = empty({}, dtype);
   cpu::convert(dtype, number->data(), 16, value.dtype(), value->data(), 16, 1);
   return number;
+}
+
+void check_fill(const Var& value, DType dtype) {
+  if (value.dtype() == dtype || dtype == DType::Bool) return;
+  Plain plain;
+  scalar_of(ops::reshape(value, {}), dtype);
 }
 
 Var row_major_copy(const Var& v) {
@@ -417,19 +423,24 @@ struct IndexPutPublic : Composite {
   static constexpr bool inplace = true;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Vars& indices, const Var& values, bool accumulate) {
-    check_types(input, values);
-    return ops::index_put(input, plain_indices(input, indices), values, accumulate);
+    Var fitting = fitted(input, indices, values, accumulate);
+    return ops::index_put(input, plain_indices(input, indices), fitting, accumulate);
   }
   static void into(Tensor*, bool, const Var& input, const Vars& indices, const Var& values,
                    bool accumulate) {
-    check_types(input, values);
-    ops::write_indexed(input, plain_indices(input, indices), values, accumulate);
+    Var fitting = fitted(input, indices, values, accumulate);
+    ops::write_indexed(input, plain_indices(input, indices), fitting, accumulate);
   }
-  static void check_types(const Var& input, const Var& values) {
-    check(input.dtype() == values.dtype(),
+  // One value for the places of masks is a number of any type; others must match.
+  static Var fitted(const Var& input, const Vars& indices, const Var& values, bool accumulate) {
+    bool masked = !accumulate && values.numel() == 1;
+    for (const Var& v : indices) masked = masked && v.dtype() == DType::Bool;
+    if (masked) check_fill(values, input.dtype());
+    check(masked || input.dtype() == values.dtype(),
           "Index put requires the source and destination dtypes match, got ",
           info(input.dtype()).tensor_name, " for the destination and ",
           info(values.dtype()).tensor_name, " for the source.");
+    return masked && values.dim() > 0 ? ops::reshape(values, {}) : values;
   }
 };
 RL_OP(IndexPutPublic)
@@ -544,84 +555,10 @@ struct TakeAlongDim : Composite {
 };
 RL_OP(TakeAlongDim)
 
-// The indices of the nonzero elements: [ndim, n].
-Var coordinates(const Var& input) {
-  Var x = ops::contiguous(input);
-  int64_t n;
-  Var flat;
-  {
-    Unlocked unlocked(double(x.numel()), {x.get()});
-    n = cpu::nonzero(x.dtype(), x->data(), x.numel(), nullptr);
-  }
-  flat = empty({n}, DType::I64);
-  Var found = x.dim() == 1 ? alias(flat.get(), Ints{1, n}, Ints{n, 1}, 0)
-                           : empty({int64_t(x.dim()), n}, DType::I64);
-  Unlocked unlocked(double(x.numel()), {x.get(), flat.get(), found.get()});
-  cpu::nonzero(x.dtype(), x->data(), x.numel(), flat->data<int64_t>());
-  if (x.dim() != 1)
-    cpu::unravel(flat->data<int64_t>(), n, x->sizes.data(), x.dim(), found->data<int64_t>());
-  return found;
-}
-
-Var index_matrix(const Var& input) {
-  Var found = coordinates(input);
-  int64_t n = found.sizes()[1];
-  return alias(found.get(), Ints{n, found.sizes()[0]}, Ints{1, std::max<int64_t>(n, 1)}, 0);
-}
-
-Vars index_vectors(const Var& input) {
-  Var found = coordinates(ops::atleast(input, 1));
-  Vars vectors;
-  int64_t n = found.sizes()[1];
-  for (int64_t d = 0; d < found.sizes()[0]; d++)
-    vectors.push_back(alias(found.get(), Ints{n}, Ints{1}, d * n));
-  return vectors;
-}
-
-// A matrix, or a vector for each dimension.
-struct Positions {
-  Vars vars;
-  bool as_tuple;
-};
-PyObject* to_python(const Signature& s, Positions found) {
-  if (found.as_tuple) return rl::to_python(s, std::move(found.vars));
-  return rl::to_python(s, std::move(found.vars[0]));
-}
-
-struct Nonzero : NonDifferentiable {
-  static constexpr auto signature = "nonzero(Tensor input, *, bool as_tuple=False)";
-  static constexpr auto doc =
-      "nonzero(x, as_tuple): a row of indices for each nonzero element, or a vector per dimension.";
-  static constexpr auto family = "indexing";
-  static Positions forward(const Var& input, bool as_tuple) {
-    return {as_tuple ? index_vectors(input) : Vars{index_matrix(input)}, as_tuple};
-  }
-};
-RL_OP(Nonzero)
-
-struct ArgWhere : NonDifferentiable {
-  static constexpr auto signature = "argwhere(Tensor input)";
-  static constexpr auto doc = "argwhere(x): a row of indices for each nonzero element.";
-  static constexpr auto family = "indexing";
-  static constexpr bool out = false;
-  static Var forward(const Var& input) { return index_matrix(input); }
-};
-RL_OP(ArgWhere)
-
-struct WherePositions : NonDifferentiable {
-  static constexpr auto signature = "where(Tensor condition)";
-  static constexpr auto doc = "where(condition): a vector of indices per dimension.";
-  static constexpr auto family = "indexing";
-  static constexpr bool method = false;
-  static Vars forward(const Var& condition) { return index_vectors(condition); }
-};
-RL_OP(WherePositions)
-
 }  // namespace
 
 namespace ops {
 
-Var nonzero(const Var& a) { return call<Nonzero>(a, false).vars[0]; }
 Var index(const Var& a, const Vars& indices) { return call<Index>(a, indices); }
 Var index_put(const Var& a, const Vars& indices, const Var& values, bool accumulate) {
   return call<IndexPut>(a, indices, values, accumulate);
@@ -634,6 +571,7 @@ void index_put_into(Tensor* into, const Vars& indices, const Tensor* values, boo
 }
 
 void write_indexed(const Var& x, const Vars& indices, const Var& values, bool accumulate) {
+  if (!accumulate && repeats(x.get())) return index_put_(x, indices, values);
   Addressed a;
   Var source;
   {

@@ -9,6 +9,8 @@ namespace rl {
 void check_index_type(const Var& index, const char* op, const char* expected);
 // A number as a 0-d tensor of this type; raises when it does not fit.
 Var scalar_of(const Var& value, DType dtype);
+// Raises unless the one element of `value` can fill masked places of this type.
+void check_fill(const Var& value, DType dtype);
 // A copy that the caller may write to.
 Var row_major_copy(const Var& v);
 

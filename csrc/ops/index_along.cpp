@@ -289,6 +289,12 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
                      const Var& value) {                                                        \
       int d = int(wrap_dim(dim, input.dim()));                                                  \
       Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
+      if (may_repeat(self, value, "index_fill_")) {                                             \
+        Var places = without_repeats(self);                                                     \
+        bool one = places.size(d) != self->sizes[d];                                            \
+        if (one) at = ops::zeros({std::min<int64_t>(at.numel(), 1)}, DType::I64);               \
+        return into(places.get(), true, places, dim, at, value);                                \
+      }                                                                                         \
       auto write = [&] { fill_slices(self, d, at, number); };                                   \
       write_inplace<Type>(self, "index_fill_", write, input, dim, index, value);                \
     }                                                                                           \

@@ -19,6 +19,12 @@ Var fill_value(const Var& mask, const Var& value, DType dtype) {
   return scalar_of(value, dtype);
 }
 
+// Where a mask is true for any of the elements that an expanded tensor has in one place.
+Var any_of_place(const Tensor* t, const Var& mask) {
+  Ints places = without_repeats(t).sizes();
+  return ops::sum_to(ops::to(ops::expand(mask, t->sizes), DType::I64), places) != Var(0);
+}
+
 #define RL_MASKED_FILL(Type, kind, text, grad)                                                   \
   struct Type : Linear {                                                                         \
     static constexpr auto signature = "masked_fill(Tensor input, Tensor mask, " kind " value)";  \
@@ -44,6 +50,10 @@ Var fill_value(const Var& mask, const Var& value, DType dtype) {
       Var number = fill_value(mask, value, self->dtype), m = apart_from(self, mask);             \
       check(can_expand(mask.sizes(), self->sizes), "output with shape ", self->sizes,            \
             " doesn't match the broadcast shape ", broadcast(self->sizes, mask.sizes()));        \
+      if (may_repeat(self, value, "masked_fill_")) {                                             \
+        Var places = without_repeats(self);                                                      \
+        return into(places.get(), true, places, any_of_place(self, mask), value);                \
+      }                                                                                          \
       auto write = [&] {                                                                         \
         Var in[] = {m, number, alias(self)};                                                     \
         run_pointwise_into(self, in);                                                            \

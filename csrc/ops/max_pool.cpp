@@ -39,6 +39,11 @@ cpu::Pooling checked(const Windows& w, const Ints& input, const Var& taps) {
   return p;
 }
 
+// What a node saved is in users' reach.
+void check_taps(const char* op, bool valid) {
+  check(valid, op, ": the saved positions of the maxima were overwritten: some lie outside");
+}
+
 // x at the taps of windows: how a small change of the input moves the maxima.
 template <int N>
 struct Gather : Linear {
@@ -95,8 +100,12 @@ Var Gather<N>::forward(const Var& input, const Var& taps, RL_WINDOWS) {
   Windows w(kName<N>, N, RL_GIVEN);
   cpu::Pooling p = checked<N>(w, input.sizes(), taps);
   Var x = ops::contiguous(input), t = ops::contiguous(taps), y = empty(t.sizes(), x.dtype());
-  Unlocked unlocked(double(y.numel()), {x.get(), t.get(), y.get()});
-  cpu::max_pool_gather(x.dtype(), p, x->data(), t->data(), y->data());
+  bool valid;
+  {
+    Unlocked unlocked(double(y.numel()), {x.get(), t.get(), y.get()});
+    valid = cpu::max_pool_gather(x.dtype(), p, x->data(), t->data(), y->data());
+  }
+  check_taps(kName<N>, valid);
   return y;
 }
 template <int N>
@@ -112,10 +121,12 @@ Var Scatter<N>::forward(const Var& grad, const Var& taps, const Ints& input_size
   Windows w(kName<N>, N, RL_GIVEN);
   cpu::Pooling p = checked<N>(w, input_size, taps);
   Var g = ops::contiguous(grad), t = ops::contiguous(taps), x = empty(input_size, g.dtype());
+  bool valid;
   {
     Unlocked unlocked(double(x.numel()), {x.get(), t.get(), g.get()});
-    cpu::max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
+    valid = cpu::max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
   }
+  check_taps(kName<N>, valid);
   return suggested(grad.get(), x);
 }
 template <int N>
@@ -161,7 +172,7 @@ struct Positions : NonDifferentiable {
     Windows w(kName<N>, N, RL_GIVEN);
     cpu::Pooling p = checked<N>(w, input_size, taps);
     Var t = ops::contiguous(taps), positions = empty(t.sizes(), DType::I64);
-    cpu::max_pool_positions(p, t->data(), positions->data<int64_t>());
+    check_taps(kName<N>, cpu::max_pool_positions(p, t->data(), positions->data<int64_t>()));
     return positions;
   }
 };

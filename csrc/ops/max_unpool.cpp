@@ -92,11 +92,9 @@ struct Unpool : Linear {
           ") but got indices tensor with shape: ", indices.sizes());
     check(output_size.size() == N, op, ": There should be exactly ", N,
           " elements in output_size, but got ", output_size);
-    int64_t room = 1;
-    for (int64_t s : output_size) {
+    for (int64_t s : output_size)
       check(s >= 0, op, ": output_size should not be negative, but got ", output_size);
-      room *= s;
-    }
+    int64_t room = element_count(output_size);
     Var at = ops::contiguous(indices);
     for (int64_t i = 0; i < at.numel(); i++)
       check(at->data<int64_t>()[i] >= 0 && at->data<int64_t>()[i] < room, op,

@@ -25,7 +25,7 @@ bool lies_in(const Order& order, const Ints& sizes, const Ints& strides) {
     int d = order.dims[i];
     if (sizes[d] == 1) continue;
     if (strides[d] != step) return false;
-    step *= sizes[d];
+    step = wrapping_product(step, sizes[d]);
   }
   return true;
 }

@@ -269,12 +269,14 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
   if (!can_cast(result, into->dtype))
     fail("result type ", info(result).tensor_name, " can't be cast to the desired output type ",
          info(into->dtype).tensor_name);
+  // What is refused changes nothing: the output is resized when all is checked.
+  Var resized;
   if (!(into->sizes == sizes)) {
     if (inplace)
       fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", sizes);
     const Tensor* operands[3];
     for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
-    resize_output(into, sizes, pointwise_strides(operands, op.inputs, sizes));
+    resized = alias(into, sizes, pointwise_strides(operands, op.inputs, sizes), into->offset);
   }
   if (inplace) check_inplace(into, op.name);
   bool any = false;
@@ -288,12 +290,13 @@ Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* i
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) {
     safe[i] = in[i];
-    if (overlaps_partly(in[i].get(), into)) {
+    if (overlaps_partly(in[i].get(), resized ? resized.get() : into)) {
       GradMode off(false);
       safe[i] = ops::clone(in[i]);
     }
     operands[i] = safe[i].get();
   }
+  if (resized) resize_output(into, sizes, resized->strides);
   bool recorded = inplace && any && modes.records();
   Node* node = recorded ? make_node(op, in, params, into) : nullptr;
   Var hold = Var::steal(reinterpret_cast<Tensor*>(node));

@@ -101,6 +101,7 @@ struct PointwiseDefaults {
   static constexpr Result result = Result::Same;
   static constexpr double cost = 1;
   static constexpr bool selects = false;
+  static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -120,6 +121,8 @@ struct Params {
   }
   static V from(double x) {
     if constexpr (math::is_complex_v<V>) return V(typename V::value_type(x));
+    else if constexpr (std::is_integral_v<V> && !std::is_same_v<V, bool>)
+      return V(std::abs(x) < 0x1p63 ? int64_t(x) : INT64_MIN);
     else return V(x);
   }
 };
@@ -171,20 +174,33 @@ RL_INLINE void pad(T* vector, const T* from, int64_t count) {
   std::memcpy(vector, from, size_t(count) * sizeof(T));
 }
 
+// What a formula computes with where elements are T: overflow is defined for unsigned integers.
 template <class Op, class T>
-RL_INLINE void forward_run(ValueType<Op, T>* y, const T* a, const T* b, const T* c, const T* p,
-                           int64_t n) {
+struct Lane {
+  static constexpr bool unsigned_ = Op::wraps && std::is_integral_v<T>;
+  using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  using V =
+      std::conditional_t<std::is_same_v<T, Bool>, bool, std::conditional_t<unsigned_, Wide, T>>;
+  using Result = std::conditional_t<unsigned_, T, ValueType<Op, V>>;
+};
+
+template <class Op, class T>
+RL_INLINE void forward_run(typename Lane<Op, T>::Result* y, const T* a, const T* b, const T* c,
+                           const typename Lane<Op, T>::V* p, int64_t n) {
+  using V = typename Lane<Op, T>::V;
+  using R = typename Lane<Op, T>::Result;
 #pragma omp simd
-  for (int64_t i = 0; i < n; i++) y[i] = value_of<Op, T>(a[i], b[i], c[i], p, Indices<Op>{});
+  for (int64_t i = 0; i < n; i++)
+    y[i] = R(value_of<Op, V>(V(a[i]), V(b[i]), V(c[i]), p, Indices<Op>{}));
 }
 template <class Op, class T>
 RL_INLINE void forward_body(char* out, const char* const* in, const double* params, int64_t n) {
-  using R = ValueType<Op, T>;
+  using R = typename Lane<Op, T>::Result;
   R* y = reinterpret_cast<R*>(out);
   const T* a = reinterpret_cast<const T*>(in[0]);
   const T* b = reinterpret_cast<const T*>(in[Op::inputs > 1 ? 1 : 0]);
   const T* c = reinterpret_cast<const T*>(in[Op::inputs > 2 ? 2 : 0]);
-  const Params<T, Op::params> p(params);
+  const Params<typename Lane<Op, T>::V, Op::params> p(params);
   if constexpr (!kPadded<Op> || !std::is_floating_point_v<T>) {
     forward_run<Op, T>(y, a, b, c, p.p, n);
   } else {
@@ -263,11 +279,13 @@ void backward_plain(char* out, const char* const* in, const double* params, int6
 template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
-  using R = ValueType<Op, T>;
+  using R = typename Lane<Op, T>::Result;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     p.forward[d] = forward_cloned<Op, T>;
   else p.forward[d] = forward_plain<Op, T>;
-  using Stored = std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>;
+  using Stored = std::conditional_t<
+      std::is_same_v<R, bool>, Bool,
+      std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>>;
   p.produced[d] = Op::result == Result::Bool ? DType::Bool : dtype_of<Stored>::value;
 }
 
@@ -345,7 +363,7 @@ Pointwise make_pointwise() {
     add_forward<Op, int32_t>(p);
     add_forward<Op, int64_t>(p);
   }
-  if constexpr (has(Op::types, Types::Bool)) add_forward<Op, bool>(p);
+  if constexpr (has(Op::types, Types::Bool)) add_forward<Op, Bool>(p);
   if constexpr (has(Op::types, Types::Complex)) {
     add_forward<Op, c64>(p);
     add_forward<Op, c128>(p);

@@ -25,6 +25,28 @@ struct AsStridedView : View {
 };
 RL_OP(AsStridedView)
 
+// The same for elements that are not all the input's own: those of the others are constants. The
+// places are counted in a piece of the storage, `span` elements long, that has all of both.
+struct AsStridedBeyond : View {
+  static constexpr auto signature =
+      "_as_strided_beyond(Tensor input, int[] size, int[] stride, int offset, int[] input_stride, "
+      "int input_offset, int span)";
+  static constexpr auto grad_name = "AsStridedBackward0";
+  static constexpr auto doc = "_as_strided_beyond(...): as_strided beyond the elements of x.";
+  static constexpr bool method = false;
+  static constexpr bool function = false;
+  static Var forward(const Var& input, const Ints& size, const Ints& stride, int64_t offset,
+                     const Ints&, int64_t input_offset, int64_t) {
+    return alias(input.get(), size, stride, input->offset + offset - input_offset);
+  }
+  static void vjp(Back& b, const In& input, const Ints&, const Ints& stride, int64_t offset,
+                  const Ints& input_stride, int64_t input_offset, int64_t span) {
+    Var piece = ops::embed(b.g(), {span}, stride, offset);
+    b[0] = ops::as_strided(piece, input.sizes(), input_stride, input_offset);
+  }
+};
+RL_OP(AsStridedBeyond)
+
 struct AsStrided : Composite {
   static constexpr auto signature =
       "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None)";
@@ -32,19 +54,29 @@ struct AsStrided : Composite {
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Ints& stride,
                      std::optional<int64_t> storage_offset) {
-    int64_t offset = storage_offset.value_or(input->offset);
+    int64_t offset = storage_offset.value_or(input->offset), start = offset - input->offset;
     check_region(input.get(), size, stride, offset);
-    // A gradient has its places in the order of the memory.
-    if (requires_grad(input.get()) && !input->contiguous && !in_order(input.get()))
-      return forward(ops::permute(input, memory_order(input.get())), size, stride, offset);
-    Region r{input.sizes(), size, stride, offset - input->offset};
-    if (requires_grad(input.get())) {
-      r = region_in(input.get(), size, stride, offset);
-      if (r.offset < 0 || !fits(r))
-        fail("as_strided: the view reaches outside of its input (sizes ", input.sizes(),
-             "), so it has no gradient; detach() it first");
+    if (!requires_grad(input.get()))
+      return call<AsStridedView>(input, size, stride, offset, stride, start);
+    bool inside = start >= 0 && end_of(size, stride, start) <= input.numel();
+    if (inside && is_dense(input.sizes(), input->strides)) {
+      // A gradient has its places in the order of the memory.
+      Var rows = in_order(input.get()) ? input : ops::permute(input, memory_order(input.get()));
+      return call<AsStridedView>(rows, size, stride, offset, stride, start);
     }
-    return call<AsStridedView>(input, size, stride, offset, r.strides, r.offset);
+    // What a view does not show of its base has its history there.
+    if (input->extra && input->extra->base && requires_grad(input->extra->base))
+      return forward(Var(input->extra->base), size, stride, offset);
+    check(has_distinct_elements(input.sizes(), input->strides) && !batch_of(input.get()) &&
+              !levels_of(input.get()),
+          "as_strided: the view reaches outside of its input (sizes ", input.sizes(),
+          "), so it has no gradient; detach() it first");
+    int64_t low = std::min(offset, input->offset);
+    int64_t span = std::max(end_of(size, stride, offset),
+                            end_of(input.sizes(), input->strides, input->offset)) -
+                   low;
+    return call<AsStridedBeyond>(input, size, stride, offset - low, input->strides,
+                                 input->offset - low, span);
   }
   static bool in_order(const Tensor* t) {
     Ints order = memory_order(t);
@@ -52,13 +84,14 @@ struct AsStrided : Composite {
       if (order[i] != i) return false;
     return true;
   }
-  static bool fits(const Region& r) {
-    int64_t last = r.offset;
-    for (int i = 0; i < r.sizes.size(); i++) {
-      if (r.sizes[i] == 0) return true;
-      last += (r.sizes[i] - 1) * r.strides[i];
+  // One past the last element.
+  static int64_t end_of(const Ints& sizes, const Ints& strides, int64_t offset) {
+    int64_t last = offset;
+    for (int i = 0; i < sizes.size(); i++) {
+      if (sizes[i] == 0) return offset;
+      last += (sizes[i] - 1) * strides[i];
     }
-    return last < element_count(r.whole);
+    return last + 1;
   }
 };
 RL_OP(AsStrided)

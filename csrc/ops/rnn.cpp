@@ -30,6 +30,8 @@ struct Batch {
     for (int t = 0; t < b.sizes.size(); t++) {
       check(b.sizes[t] > 0 && (t == 0 || b.sizes[t] <= b.sizes[t - 1]),
             "batch_sizes must be positive and must not grow, got ", b.sizes[t], " at step ", t);
+      check(data.dim() >= 1 && b.sizes[t] <= data.size(0) - b.rows,
+            "batch_sizes add up to more rows than the data of shape ", data.sizes(), " has");
       b.even = b.even && b.sizes[t] == b.sizes[0];
       b.rows += b.sizes[t];
     }

@@ -37,9 +37,9 @@ struct Gather : Linear {
   static constexpr auto saves = "index";
   static Var forward(const Var& input, int64_t dim, const Var& index, bool) {
     int d = int(wrap_dim(dim, input.dim()));
-    check_index_type(index, "gather()", "int32/int64");
     Var result = empty(index.sizes(), input.dtype());
-    if (index.numel() == 0) return result;
+    if (index.numel() == 0) return result;  // of any dtype, as torch has it
+    check_index_type(index, "gather()", "int32/int64");
     Var x = as_vector(input), y = as_vector(result);
     check(std::max(index.dim(), 1) == x.dim(),
           "Index tensor must have the same number of dimensions as input tensor: got ", index.dim(),
@@ -70,7 +70,7 @@ struct Plan {
 Plan plan_scatter(const Tensor* into, int64_t dim, const Var& index, const Var& src) {
   Plan plan;
   plan.dim = int(wrap_dim(dim, into->dim()));
-  check_index_type(index, "scatter()", "int32/int64");
+  if (index.numel() > 0) check_index_type(index, "scatter()", "int32/int64");
   bool number = src->wrapped_number;
   if (number) plan.src = scalar_of(src, into->dtype);
   else

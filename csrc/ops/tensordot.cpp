@@ -119,8 +119,9 @@ struct Tensordot : Composite {
     if (!one && (PyTuple_Check(lists) || PyList_Check(lists))) {
       check(PySequence_Fast_GET_SIZE(lists) == 2,
             "tensordot expects dims to be an int or two lists of ints");
-      return contract(a, b, int_list(PySequence_Fast_GET_ITEM(lists, 0)),
-                      int_list(PySequence_Fast_GET_ITEM(lists, 1)));
+      Held left(Py_NewRef(PySequence_Fast_GET_ITEM(lists, 0)));
+      Held right(Py_NewRef(PySequence_Fast_GET_ITEM(lists, 1)));
+      return contract(a, b, int_list(left.object), int_list(right.object));
     }
     check(one || PyIndex_Check(dims),
           "tensordot expects dims to be int or tuple[list[int], "

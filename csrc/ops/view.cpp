@@ -523,9 +523,11 @@ RL_OP(Flatten)
 
 struct Ravel : Composite {
   static constexpr auto signature = "ravel(Tensor input)";
-  static constexpr auto doc = "ravel(x): all elements in one dimension.";
+  static constexpr auto doc = "ravel(x): all elements in one dimension, row-major without gaps.";
   static constexpr bool out = false;
-  static Var forward(const Var& input) { return ops::reshape(input, {-1}); }
+  static Var forward(const Var& input) {
+    return ops::reshape(ops::contiguous(input), {input.numel()});
+  }
 };
 RL_OP(Ravel)
 

@@ -7,6 +7,27 @@
 
 namespace rl {
 
+// Whether an expanded tensor has several elements in one place; the same with each place once.
+inline bool repeats(const Tensor* t) {
+  return !t->contiguous && overlaps_itself(t->sizes, t->strides);
+}
+inline Var without_repeats(const Tensor* t) {
+  Ints sizes = t->sizes;
+  for (int i = 0; i < sizes.size(); i++)
+    if (t->strides[i] == 0 && sizes[i] > 1) sizes[i] = 1;
+  return alias(t, std::move(sizes), Ints(t->strides), t->offset);
+}
+// What torch still allows on expanded tensors, where no gradient can go wrong.
+inline bool may_repeat(const Tensor* self, const Var& value, const char* op) {
+  if (!repeats(self) || is_tracked(self) || is_tracked(value.get())) return false;
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "Use of %s on expanded tensors is deprecated. Please clone() the tensor "
+                       "before performing this operation.",
+                       op) < 0)
+    throw PythonError{};
+  return true;
+}
+
 // Runs write() on self's memory and makes Op, applied to args, part of self's history. Whatever
 // may fail on the user's arguments is checked before, so that a refused call changes nothing.
 template <class Op, class Write, class... A>
@@ -49,6 +70,7 @@ inline void write_out(Tensor* into, const Var& result, const char* name) {
   if (category(result.dtype()) > category(into->dtype))
     fail("result type ", info(result.dtype()).tensor_name,
          " can't be cast to the desired output type ", info(into->dtype).tensor_name);
+  check_writable(into);
   resize_output(into, result.sizes(), result->strides);
   prepare_write(into, "out=");
   ops::copy_data(into, result.get());

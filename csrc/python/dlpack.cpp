@@ -100,12 +100,13 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     if (found < 0)
       fail_as(PyExc_BufferError, "from_dlpack: unsupported element type (code ", int(d.dtype.code),
               ", ", int(d.dtype.bits), " bits)");
-    Ints sizes(d.shape, d.ndim);
-    Ints strides = d.strides ? Ints(d.strides, d.ndim) : contiguous_strides(sizes);
-    int64_t reach = 0;
+    Ints sizes = d.ndim ? Ints(d.shape, d.ndim) : Ints();
+    Ints strides = d.strides && d.ndim ? Ints(d.strides, d.ndim) : contiguous_strides(sizes);
+    int64_t reach =
+        element_count(sizes) ? 1 : 0;  // in elements; of an empty array there may be none
     for (int i = 0; i < d.ndim; i++) {
       if (strides[i] < 0) fail_as(PyExc_BufferError, "from_dlpack: negative strides");
-      if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
+      if (reach) reach += (sizes[i] - 1) * strides[i];
     }
     PyObject* owner = PyCapsule_New(m, "used", [](PyObject* c) {
       auto* held = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "used"));
@@ -114,7 +115,7 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     if (!owner) throw PythonError{};
     PyCapsule_SetName(capsule, "used_dltensor");
     char* data = static_cast<char*>(d.data) + d.byte_offset;
-    Storage* s = foreign_storage(data, (reach + 1) * itemsize(DType(found)), owner);
+    Storage* s = foreign_storage(data, reach * itemsize(DType(found)), owner);
     return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, DType(found)).release());
   });
 }

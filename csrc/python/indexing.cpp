@@ -4,6 +4,8 @@
 #include "autograd/inplace.h"
 #include "ops/formula.h"
 #include "ops/functions.h"
+#include "ops/index.h"
+#include "ops/write.h"
 #include "python/arguments.h"
 #include "python/interop.h"
 #include "python/op_object.h"
@@ -20,16 +22,38 @@ struct Selection {
   Vars indices;  // per dimension of the view; empty Vars where there is none
   bool advanced = false;
   bool moved = false;  // something other than the whole tensor was taken
+  bool masks = true;   // the index tensors come from masks alone
 };
 
+bool is_mask(const Tensor* t) { return t->dtype == DType::Bool || t->dtype == DType::U8; }
+
 bool is_index_list(PyObject* o) {
-  return PyList_Check(o) || PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array__");
+  if (PyUnicode_Check(o) || PyBytes_Check(o)) return false;
+  return PySequence_Check(o) || PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array__");
+}
+
+// A list that holds more than numbers stands for a tuple, which torch means to give up.
+bool reads_as_tuple(PyObject* key) {
+  if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
+  bool found = false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); i++) {
+    PyObject* item = PyList_GET_ITEM(key, i);
+    found = found || is_tensor(item) || PySlice_Check(item) || PySequence_Check(item) ||
+            item == Py_None || item == Py_Ellipsis;
+  }
+  if (found &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+                   "x[tuple(seq)] instead of x[seq], or x[torch.tensor(seq)] for one index tensor",
+                   1) < 0)
+    throw PythonError{};
+  return found;
 }
 
 // Dimensions of the tensor that one part of the key consumes.
 int consumed(PyObject* part) {
   if (part == Py_None || part == Py_Ellipsis || PyBool_Check(part)) return 0;
-  if (is_tensor(part) && as_tensor(part)->dtype == DType::Bool) return as_tensor(part)->dim();
+  if (is_tensor(part) && is_mask(as_tensor(part))) return as_tensor(part)->dim();
   return 1;
 }
 
@@ -47,6 +71,12 @@ class Reader {
  public:
   Reader(Tensor* t, PyObject* key) : whole_(t) {
     result_.view = Var(t);
+    Var tuple;
+    if (reads_as_tuple(key)) {
+      tuple = Var::steal(reinterpret_cast<Tensor*>(PySequence_Tuple(key)));
+      if (!tuple) throw PythonError{};
+      key = tuple.object();
+    }
     PyObject* parts = PyTuple_Check(key) ? key : nullptr;
     std::vector<PyObject*> items;
     if (parts)
@@ -56,10 +86,11 @@ class Reader {
     // Lists and arrays become tensors first, so that their dtype is known.
     for (PyObject*& item : items)
       if (!is_tensor(item) && !PyLong_Check(item) && !PySlice_Check(item) && item != Py_None &&
-          item != Py_Ellipsis && (PyTuple_Check(item) || is_index_list(item))) {
+          item != Py_Ellipsis && is_index_list(item)) {
         made_.push_back(tensor_from_python(item, std::nullopt));
         Var& v = made_.back();
-        if (v.numel() == 0 && is_floating(v.dtype())) v = ops::to(v, DType::I64);
+        bool whole = is_integral(v.dtype()) && !is_mask(v.get());
+        if (whole || (v.numel() == 0 && is_floating(v.dtype()))) v = ops::to(v, DType::I64);
         item = v.object();
       }
     int used = 0, ellipses = 0;
@@ -100,8 +131,8 @@ class Reader {
       take_tensor(as_tensor(item));
     } else if (PyIndex_Check(item)) {
       select(item);
-    } else if (PyUnicode_Check(item)) {
-      fail_as(PyExc_TypeError, "new(): invalid data type 'str'");
+    } else if (PyUnicode_Check(item) || PyBytes_Check(item)) {
+      fail_as(PyExc_TypeError, "new(): invalid data type '", Py_TYPE(item)->tp_name, "'");
     } else {
       fail_as(PyExc_IndexError,
               "only integers, slices (`:`), ellipsis (`...`), None and long or "
@@ -149,7 +180,7 @@ class Reader {
   }
 
   void take_tensor(Tensor* t) {
-    if (t->dtype == DType::Bool || t->dtype == DType::U8) {
+    if (is_mask(t)) {
       if (t->dim() == 0) {
         require_plain(t, "indexing with one truth");
         bool yes = *t->data<uint8_t>() != 0;
@@ -167,7 +198,8 @@ class Reader {
       for (int i = 0; i < t->dim(); i++) put(ops::contiguous(ops::select(places, 1, i)));
       return;
     }
-    if (t->dtype != DType::I64 && t->dtype != DType::I32)
+    bool one = t->dim() == 0 && is_integral(t->dtype);
+    if (t->dtype != DType::I64 && t->dtype != DType::I32 && !one)
       fail_as(PyExc_IndexError,
               "tensors used as indices must be long, int, byte or bool tensors, "
               "got ",
@@ -179,6 +211,7 @@ class Reader {
       select_at(*index->data<int64_t>());
       return;
     }
+    result_.masks = false;
     put(index);
   }
 
@@ -189,7 +222,7 @@ class Reader {
   int dim_ = 0;
 };
 
-// Leading dimensions of 1 that the target lacks are dropped, as in NumPy.
+// Leading dimensions of 1 that a target of `wanted` dimensions lacks are dropped, as in NumPy.
 Var fit_value(Var value, int wanted) {
   if (value.dim() <= wanted) return value;
   int extra = value.dim() - wanted;
@@ -267,6 +300,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       Py_XDECREF(result);
       if (result) return 0;
     }
+    if (key == Py_False) return 0;
+    if (key == Py_True) key = Py_None;
     Tensor* t = as_tensor(self);
     Var source = as_value(value, t->dtype);
     if (put_masked(t, key, source)) return 0;
@@ -276,11 +311,14 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       ops::copy_(s.view, fit_value(source, s.view.dim()));
       return 0;
     }
-    if (is_tensor(value) && source.dtype() != t->dtype)
+    if (s.masks && source.numel() == 1 && is_tensor(value)) check_fill(source, t->dtype);
+    else if (is_tensor(value) && source.dtype() != t->dtype)
       fail("Index put requires the source and destination dtypes match, got ",
            info(t->dtype).tensor_name, " for the destination and ",
            info(source.dtype()).tensor_name, " for the source.");
-    ops::index_put_(s.view, s.indices, source);
+    int lead = 0;
+    while (lead < source.dim() && source.sizes()[lead] == 1) lead++;
+    ops::index_put_(s.view, s.indices, fit_value(source, source.dim() - lead));
     return 0;
   });
 }
@@ -301,7 +339,8 @@ namespace ops {
 
 void index_put_(const Var& x, const Vars& indices, const Var& values) {
   check_inplace(x.get(), "index_put_");
-  check_writable(x.get());
+  Var places = may_repeat(x.get(), values, "index_put_") ? without_repeats(x.get()) : x;
+  check_writable(places.get());
   if (batched_tensors && put_batched(x, indices, values)) return;
   Var source = values.dtype() == x.dtype() ? values : ops::to(values, x.dtype());
   Var history;
@@ -312,7 +351,7 @@ void index_put_(const Var& x, const Vars& indices, const Var& values) {
     if (source->storage == x->storage) source = clone(source);
     own_memory(x->storage);
     index_put_into(x.get(), indices, source.get(), false);  // checks before it writes
-    prepare_write(x.get(), "index_put_");
+    prepare_write(places.get(), "index_put_");
   }
   take_over(x.get(), history);
 }

@@ -121,7 +121,7 @@ Var share_buffer(PyObject* o) {
   DType dtype = DType(d);
   int64_t size = itemsize(dtype);
   Ints sizes(b->ndim), strides(b->ndim);
-  int64_t reach = 0;
+  int64_t reach = b->len > 0 ? 1 : 0;  // in elements; of an empty array there may be none
   for (int i = 0; i < b->ndim; i++) {
     sizes[i] = b->shape[i];
     int64_t step = b->strides[i];
@@ -139,9 +139,9 @@ Var share_buffer(PyObject* o) {
               "Copy the numpy array to reallocate the memory.");
     }
     strides[i] = step / size;
-    if (sizes[i] > 0) reach += (sizes[i] - 1) * strides[i];
+    if (reach) reach += (sizes[i] - 1) * strides[i];
   }
-  Storage* storage = foreign_storage(b->buf, (reach + 1) * size, owner);
+  Storage* storage = foreign_storage(b->buf, reach * size, owner);
   return wrap_storage(storage, sizes, strides, 0, dtype);
 }
 
@@ -156,6 +156,13 @@ bool is_nested(PyObject* o) {
          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
 }
 
+struct Reference {
+  PyObject* o;
+  explicit Reference(PyObject* object) : o(object) {}
+  ~Reference() { Py_XDECREF(o); }
+  Reference(const Reference&) = delete;
+};
+
 class Nested {
  public:
   explicit Nested(PyObject* data) {
@@ -169,36 +176,25 @@ class Nested {
 
   template <class T, class F>
   void write(PyObject* o, int depth, T*& out, const F& convert) {
-    if (depth == sizes.size()) {
-      *out++ = convert(o);
-      return;
-    }
-    PyObject* fast = PySequence_Fast(o, "expected a sequence");
-    if (!fast) throw PythonError{};
-    try {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); i++)
-        write(PySequence_Fast_GET_ITEM(fast, i), depth + 1, out, convert);
-    } catch (...) {
-      Py_DECREF(fast);
-      throw;
-    }
-    Py_DECREF(fast);
+    if (depth == sizes.size()) *out++ = convert(o);
+    else each(o, depth, [&](PyObject* item) { write(item, depth + 1, out, convert); });
   }
 
  private:
   void measure(PyObject* o) {
+    Reference hold(new_reference(o));
     while (is_nested(o) && !PyObject_CheckBuffer(o)) {
       if (sizes.size() >= 64) fail_as(PyExc_ValueError, "too many dimensions in nested sequences");
       Py_ssize_t n = PySequence_Length(o);
       if (n < 0) throw PythonError{};
       sizes.push_back(n);
       if (n == 0) break;
-      PyObject* first = PySequence_GetItem(o, 0);
-      if (!first) throw PythonError{};
-      Py_DECREF(first);  // the sequence keeps it
-      if (first == o)
+      Reference first(PySequence_GetItem(o, 0));
+      if (!first.o) throw PythonError{};
+      if (first.o == o)
         fail_as(PyExc_ValueError, "too many dimensions: the sequence contains itself");
-      o = first;
+      std::swap(hold.o, first.o);
+      o = hold.o;
     }
     if (PyObject_CheckBuffer(o) && !is_tensor(o) && !PyBytes_Check(o) && sizes.size() > 0)
       add_array_shape(o);
@@ -210,27 +206,27 @@ class Nested {
     PyBuffer_Release(&b);
   }
 
-  void scan(PyObject* o, int depth) {
-    if (depth < sizes.size()) {
-      if (!is_nested(o) && !PyObject_CheckBuffer(o))
-        fail_as(PyExc_TypeError, "expected a sequence at dim ", depth, ", got ",
-                Py_TYPE(o)->tp_name);
-      PyObject* fast = PySequence_Fast(o, "expected a sequence");
-      if (!fast) throw PythonError{};
-      Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
-      try {
-        if (n != sizes[depth])
-          fail_as(PyExc_ValueError, "expected sequence of length ", sizes[depth], " at dim ", depth,
-                  " (got ", n, ")");
-        for (Py_ssize_t i = 0; i < n; i++) scan(PySequence_Fast_GET_ITEM(fast, i), depth + 1);
-      } catch (...) {
-        Py_DECREF(fast);
-        throw;
-      }
-      Py_DECREF(fast);
-      return;
+  // Calls f with every item of a sequence. Reading numbers may run Python code, which may change
+  // the sequence: its length is looked at again each time, and the item in hand is kept.
+  template <class F>
+  void each(PyObject* o, int depth, const F& f) {
+    if (!is_nested(o) && !PyObject_CheckBuffer(o))
+      fail_as(PyExc_TypeError, "expected a sequence at dim ", depth, ", got ", Py_TYPE(o)->tp_name);
+    Reference fast(PySequence_Fast(o, "expected a sequence"));
+    if (!fast.o) throw PythonError{};
+    int64_t n = sizes[depth];
+    for (Py_ssize_t i = 0; i < n || i < PySequence_Fast_GET_SIZE(fast.o); i++) {
+      if (PySequence_Fast_GET_SIZE(fast.o) != n)
+        fail_as(PyExc_ValueError, "expected sequence of length ", n, " at dim ", depth, " (got ",
+                PySequence_Fast_GET_SIZE(fast.o), ")");
+      Reference item(new_reference(PySequence_Fast_GET_ITEM(fast.o, i)));
+      f(item.o);
     }
-    rank = std::max(rank, rank_of(o));
+  }
+
+  void scan(PyObject* o, int depth) {
+    if (depth == sizes.size()) rank = std::max(rank, rank_of(o));
+    else each(o, depth, [&](PyObject* item) { scan(item, depth + 1); });
   }
 
   Rank rank_of(PyObject* o) {

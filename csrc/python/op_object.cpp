@@ -34,12 +34,22 @@ PyTypeObject OpType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 
-void store_result(Tensor* into, PyObject* result) {
+// Raises unless the result may be stored: a call that is refused changes nothing.
+void check_result(const OpInfo& op, const Tensor* into, PyObject* result) {
   if (!is_tensor(result)) fail_as(PyExc_TypeError, "out= needs an op with one result");
   auto* r = reinterpret_cast<Tensor*>(result);
+  if (requires_grad(r) || (modes.records() && requires_grad(into)))
+    fail(op.name,
+         "(): functions with out=... arguments don't support automatic "
+         "differentiation, but one of the arguments requires grad.");
   if (r->dtype != into->dtype && category(r->dtype) > category(into->dtype))
     fail("result type ", info(r->dtype).tensor_name, " can't be cast to the desired output type ",
          info(into->dtype).tensor_name);
+  check_writable(into);
+}
+
+void store_result(Tensor* into, PyObject* result) {
+  auto* r = reinterpret_cast<Tensor*>(result);
   resize_output(into, r->sizes, r->strides);
   prepare_write(into, "out=");
   ops::copy_data(into, r);
@@ -62,19 +72,21 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
     if (all) refuse_out(op.name.c_str());
   }
   if (PyTuple_Check(out) || PyList_Check(out)) {
-    PyObject* results = op.call(op, slots);
+    Var results = Var::steal(reinterpret_cast<Tensor*>(op.call(op, slots)));
     if (!results) return nullptr;
-    Py_ssize_t n = PyTuple_Check(results) ? PyTuple_GET_SIZE(results) : 0;
-    bool fits = n == PySequence_Fast_GET_SIZE(out);
-    for (Py_ssize_t i = 0; fits && i < n; i++) fits = is_tensor(PySequence_Fast_GET_ITEM(out, i));
-    if (!fits) {
-      Py_DECREF(results);
-      fail_as(PyExc_TypeError, op.name, "(): out= needs a tuple of ", n, " tensors");
-    }
-    for (Py_ssize_t i = 0; i < n; i++)
-      store_result(reinterpret_cast<Tensor*>(PySequence_Fast_GET_ITEM(out, i)),
-                   PyTuple_GET_ITEM(results, i));
-    Py_DECREF(results);
+    Var outs = Var::steal(reinterpret_cast<Tensor*>(PySequence_Tuple(out)));
+    if (!outs) return nullptr;
+    bool several = PyTuple_Check(results.object());
+    Py_ssize_t n = several ? PyTuple_GET_SIZE(results.object()) : 0;
+    auto into = [&](Py_ssize_t i) {
+      return reinterpret_cast<Tensor*>(PyTuple_GET_ITEM(outs.object(), i));
+    };
+    auto result = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(results.object(), i); };
+    bool fits = n == PyTuple_GET_SIZE(outs.object());
+    for (Py_ssize_t i = 0; fits && i < n; i++) fits = is_tensor(PyTuple_GET_ITEM(outs.object(), i));
+    if (!fits) fail_as(PyExc_TypeError, op.name, "(): out= needs a tuple of ", n, " tensors");
+    for (Py_ssize_t i = 0; i < n; i++) check_result(op, into(i), result(i));
+    for (Py_ssize_t i = 0; i < n; i++) store_result(into(i), result(i));
     Py_INCREF(out);
     return out;
   }
@@ -85,22 +97,10 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
   if (op.into) {
     op.into(op, slots, into, false);
   } else {
-    PyObject* result = op.call(op, slots);
+    Var result = Var::steal(reinterpret_cast<Tensor*>(op.call(op, slots)));
     if (!result) return nullptr;
-    bool grad = is_tensor(result) && requires_grad(reinterpret_cast<Tensor*>(result));
-    if (grad || (modes.records() && requires_grad(into))) {
-      Py_DECREF(result);
-      fail(op.name,
-           "(): functions with out=... arguments don't support automatic "
-           "differentiation, but one of the arguments requires grad.");
-    }
-    try {
-      store_result(into, result);
-    } catch (...) {
-      Py_DECREF(result);
-      throw;
-    }
-    Py_DECREF(result);
+    check_result(op, into, result.object());
+    store_result(into, result.object());
   }
   Py_INCREF(out);
   return out;

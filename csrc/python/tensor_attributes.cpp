@@ -181,11 +181,9 @@ void set_data(Tensor* t, PyObject* value) {
 }
 
 Var reversed(Tensor* t) {
-  Var v(t);
-  if (t->dim() < 2) return v;
   Ints dims(t->dim());
   for (int i = 0; i < dims.size(); i++) dims[i] = dims.size() - 1 - i;
-  return ops::permute(v, dims);
+  return ops::permute(Var(t), dims);
 }
 PyObject* transposed(Tensor* t) { return reinterpret_cast<PyObject*>(reversed(t).release()); }
 PyObject* matrix_transposed(Tensor* t) {

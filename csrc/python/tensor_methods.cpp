@@ -18,27 +18,18 @@ namespace rl {
 
 PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* kwargs);
 
+// An element at any address: foreign memory may not be aligned.
 PyObject* element_to_python(DType dtype, const char* data) {
-  switch (dtype) {
-    case DType::Bool: return PyBool_FromLong(*reinterpret_cast<const uint8_t*>(data) != 0);
-    case DType::U8: return PyLong_FromLong(*reinterpret_cast<const uint8_t*>(data));
-    case DType::I8: return PyLong_FromLong(*reinterpret_cast<const int8_t*>(data));
-    case DType::I16: return PyLong_FromLong(*reinterpret_cast<const int16_t*>(data));
-    case DType::I32: return PyLong_FromLong(*reinterpret_cast<const int32_t*>(data));
-    case DType::I64: return PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(data));
-    case DType::F16: return PyFloat_FromDouble(float(*reinterpret_cast<const F16*>(data)));
-    case DType::BF16: return PyFloat_FromDouble(float(*reinterpret_cast<const BF16*>(data)));
-    case DType::F32: return PyFloat_FromDouble(*reinterpret_cast<const float*>(data));
-    case DType::F64: return PyFloat_FromDouble(*reinterpret_cast<const double*>(data));
-    case DType::C64: {
-      c64 z = *reinterpret_cast<const c64*>(data);
-      return PyComplex_FromDoubles(z.real(), z.imag());
-    }
-    default: {
-      c128 z = *reinterpret_cast<const c128*>(data);
-      return PyComplex_FromDoubles(z.real(), z.imag());
-    }
-  }
+  return visit(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T x;
+    std::memcpy(static_cast<void*>(&x), data, sizeof x);
+    if constexpr (std::is_same_v<T, Bool>) return PyBool_FromLong(x);
+    else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(x);
+    else if constexpr (std::is_same_v<T, c64> || std::is_same_v<T, c128>)
+      return PyComplex_FromDoubles(x.real(), x.imag());
+    else return PyFloat_FromDouble(double(x));
+  });
 }
 
 PyObject* tensor_item(const Tensor* t) {

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <vector>
+#include <new>
+#include <utility>
 
 #include "tensor/error.h"
 
@@ -19,7 +20,11 @@ constexpr size_t kPage = 2 << 20;  // huge page
 constexpr size_t kLarge = kPage;   // blocks from here on are mapped, not malloc'ed
 constexpr int kClasses = 64 * 8;   // eight classes per power of two
 
-std::vector<void*> bins[kClasses];
+// Lists of free blocks, each linked through its first bytes: freeing must not need memory.
+struct Free {
+  Free* next;
+};
+Free* bins[kClasses];
 MemoryStats stats{};
 
 // Half of the machine's memory may lie idle in the cache.
@@ -76,11 +81,10 @@ size_t block_size(size_t bytes) {
 }
 
 void* allocate(size_t block) {
-  auto& bin = bins[size_class(block)];
-  void* data;
-  if (!bin.empty()) {
-    data = bin.back();
-    bin.pop_back();
+  Free*& bin = bins[size_class(block)];
+  void* data = bin;
+  if (data) {
+    bin = bin->next;
     stats.cached_bytes -= int64_t(block);
   } else {
     data = from_system(block);
@@ -108,7 +112,8 @@ void release(void* data, size_t block) {
     return;
   }
   stats.cached_bytes += int64_t(block);
-  bins[size_class(block)].push_back(data);
+  Free*& bin = bins[size_class(block)];
+  bin = new (data) Free{bin};
 }
 
 MemoryStats memory_stats() { return stats; }
@@ -117,10 +122,12 @@ void reset_peak_memory_stats() { stats.peak_allocated_bytes = stats.allocated_by
 
 void release_cached_blocks() {
   for (int c = 0; c < kClasses; c++) {
-    if (bins[c].empty()) continue;  // no block has some of the small numbers
+    if (!bins[c]) continue;  // no block has some of the small numbers
     size_t block = c <= 8 ? size_t(c) * kAlign : block_size(class_size(c));
-    for (void* data : bins[c]) to_system(data, block);
-    bins[c].clear();
+    while (Free* first = bins[c]) {
+      bins[c] = first->next;
+      to_system(first, block);
+    }
   }
   stats.cached_bytes = 0;
 }

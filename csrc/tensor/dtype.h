@@ -15,6 +15,15 @@ inline constexpr int kDTypes = 12;
 using c64 = std::complex<float>;
 using c128 = std::complex<double>;
 
+// An element of a bool tensor: any byte but 0 is true. Memory that is shared (a view as another
+// dtype, a buffer, a file) may hold other bytes than 0 and 1, which a C++ bool must not.
+struct Bool {
+  uint8_t byte;
+  Bool() = default;
+  Bool(bool value) : byte(value) {}
+  operator bool() const { return byte != 0; }
+};
+
 struct BF16 {
   uint16_t bits;
   BF16() = default;
@@ -129,7 +138,7 @@ inline DType promote(DType a, DType b) {
 
 template <class T>
 struct dtype_of;
-template <> struct dtype_of<bool> {
+template <> struct dtype_of<Bool> {
   static constexpr DType value = DType::Bool;
 };
 template <> struct dtype_of<uint8_t> {
@@ -170,7 +179,7 @@ template <> struct dtype_of<c128> {
 template <class F>
 decltype(auto) visit(DType d, F&& f) {
   switch (d) {
-    case DType::Bool: return f(bool{});
+    case DType::Bool: return f(Bool{});
     case DType::U8: return f(uint8_t{});
     case DType::I8: return f(int8_t{});
     case DType::I16: return f(int16_t{});

@@ -25,7 +25,7 @@ bool is_dense(const Ints& sizes, const Ints& strides) {
   int64_t step = 1;
   for (int64_t d : by_stride(sizes, strides)) {
     if (strides[int(d)] != step) return false;
-    step *= sizes[int(d)];
+    step = wrapping_product(step, sizes[int(d)]);
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <new>
 #include <ostream>
 #include <utility>
 
@@ -99,7 +100,12 @@ class Ints {
  private:
   void reserve(int n) {
     size_ = n;
-    if (n > kInline) heap_ = static_cast<int64_t*>(std::malloc(size_t(n) * sizeof(int64_t)));
+    if (n <= kInline) return;
+    heap_ = static_cast<int64_t*>(std::malloc(size_t(n) * sizeof(int64_t)));
+    if (!heap_) {
+      size_ = 0;
+      throw std::bad_alloc();
+    }
   }
   void drop() {
     if (size_ > kInline) std::free(heap_);
@@ -129,12 +135,15 @@ inline int64_t element_count(const Ints& sizes) {
   return overflow ? -1 : n;
 }
 
+// Steps of dimensions beside one of size 0 may leave 63 bits; nothing lies there.
+inline int64_t wrapping_product(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+
 inline Ints contiguous_strides(const Ints& sizes) {
   Ints strides(sizes.size());
   int64_t step = 1;
   for (int i = sizes.size() - 1; i >= 0; i--) {
     strides[i] = step;
-    step *= sizes[i] > 1 ? sizes[i] : 1;
+    step = wrapping_product(step, sizes[i] > 1 ? sizes[i] : 1);
   }
   return strides;
 }
@@ -146,7 +155,7 @@ inline bool is_contiguous(const Ints& sizes, const Ints& strides) {
     if (sizes[i] == 0) return true;
     if (sizes[i] == 1) continue;
     in_order = in_order && strides[i] == step;
-    step *= sizes[i];
+    step = wrapping_product(step, sizes[i]);
   }
   return in_order;
 }

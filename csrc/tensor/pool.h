@@ -48,6 +48,7 @@ class Pool {
   };
 
   void grow() {
+    slabs_.reserve(slabs_.size() + 1);
     char* slab = static_cast<char*>(std::calloc(kSlots, slot_));
     if (!slab) throw std::bad_alloc();
     slabs_.push_back(slab);

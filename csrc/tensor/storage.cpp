@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <vector>
+#include <utility>
 
 #include "tensor/allocator.h"
 #include "tensor/error.h"
@@ -18,13 +18,15 @@ struct SharedBlock {
 
 namespace {
 
-std::vector<Storage*> free_storages;
+// A list through `data`: freeing must not need memory.
+Storage* free_storages = nullptr;
+
+void recycle(Storage* s) { s->data = reinterpret_cast<char*>(std::exchange(free_storages, s)); }
 
 Storage* blank_storage() {
-  Storage* s;
-  if (!free_storages.empty()) {
-    s = free_storages.back();
-    free_storages.pop_back();
+  Storage* s = free_storages;
+  if (s) {
+    free_storages = reinterpret_cast<Storage*>(s->data);
   } else {
     s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
     if (!s) fail("not enough memory for a tensor's storage");
@@ -87,7 +89,7 @@ Storage* new_storage(int64_t bytes, Device device) {
   try {
     attach_memory(s, bytes);
   } catch (...) {
-    free_storages.push_back(s);
+    recycle(s);
     throw;
   }
   return s;
@@ -95,7 +97,7 @@ Storage* new_storage(int64_t bytes, Device device) {
 
 Storage* foreign_storage(void* data, int64_t bytes, PyObject* owner) {
   Storage* s = blank_storage();
-  s->data = static_cast<char*>(data);
+  s->data = data ? static_cast<char*>(data) : s->inline_data;
   s->bytes = bytes;
   s->owner = owner;
   return s;
@@ -120,8 +122,8 @@ Storage* lazy_clone(Storage* from) {
     return s;
   }
   if (!from->shared) from->shared = new SharedBlock{1, from->data, from->block};
-  from->shared->references++;
   Storage* s = blank_storage();
+  from->shared->references++;
   s->device = from->device;
   s->data = from->data;
   s->bytes = from->bytes;
@@ -175,7 +177,7 @@ void delete_storage(Storage* s) {
   detach_memory(s);
   s->writer.drop();
   if (s->writes) delete_log(s->writes);
-  free_storages.push_back(s);
+  recycle(s);
 }
 
 }  // namespace rl

@@ -39,7 +39,7 @@ Ints ordered_strides(const Ints& sizes, const Ints* operands, int count) {
   int64_t step = 1;
   for (int64_t d : order) {
     strides[int(d)] = step;
-    step *= sizes[int(d)];
+    step = wrapping_product(step, sizes[int(d)]);
   }
   return strides;
 }

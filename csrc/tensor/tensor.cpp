@@ -41,6 +41,14 @@ int64_t storage_bytes(const Ints& sizes, const Ints& strides, DType dtype) {
   return bytes;
 }
 
+int64_t checked_count(const Ints& sizes) {
+  int64_t n = element_count(sizes);
+  if (n < 0) [[unlikely]]
+    fail("numel: integer multiplication overflow: a tensor of shape ", sizes,
+         " has more elements than 63 bits can count");
+  return n;
+}
+
 void check_sizes(const Ints& sizes) {
   for (int64_t s : sizes)
     if (s < 0) [[unlikely]]
@@ -119,6 +127,7 @@ Var empty(const Ints& sizes, DType dtype, Device device) {
 
 Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device device) {
   check_sizes(sizes);
+  int64_t n = checked_count(sizes);
   check(sizes.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
         " and ", sizes);
   for (int64_t s : strides)
@@ -127,7 +136,7 @@ Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device de
   v->storage = new_storage(storage_bytes(sizes, strides, dtype), device);
   if (modes.inference) [[unlikely]]
     mark_inference(v.get());
-  v->numel = element_count(sizes);
+  v->numel = n;
   v->sizes = sizes;
   v->strides = strides;
   v->contiguous = is_contiguous(sizes, strides);
@@ -147,10 +156,11 @@ Var empty_like(const Tensor* like, DType dtype) {
 }
 
 Var alias(const Tensor* of, Ints&& sizes, Ints&& strides, int64_t offset) {
+  int64_t n = checked_count(sizes);
   Var v = bare(of->dtype);
   v->storage = retain(of->storage);
   v->offset = offset;
-  v->numel = element_count(sizes);
+  v->numel = n;
   v->contiguous = is_contiguous(sizes, strides);
   v->sizes = std::move(sizes);
   v->strides = std::move(strides);
@@ -189,7 +199,7 @@ Var wrap_storage(Storage* storage, const Ints& sizes, const Ints& strides, int64
   Var v = bare(dtype);
   v->storage = storage;
   v->offset = offset;
-  v->numel = element_count(sizes);
+  v->numel = checked_count(sizes);
   v->sizes = sizes;
   v->strides = strides;
   v->contiguous = is_contiguous(sizes, strides);

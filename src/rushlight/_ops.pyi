@@ -572,7 +572,7 @@ def as_strided_scatter(
     src: Tensor,
     size: _int | Sequence[_int],
     stride: _int | Sequence[_int],
-    storage_offset: _int = 0,
+    storage_offset: _int | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor: ...

@@ -231,7 +231,7 @@ void with_types(DType d, const F& f) {
   visit(d, [&]<class T>(T zero) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) f(zero, zero);
     else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) f(zero, float());
-    else if constexpr (std::is_integral_v<T>) f(zero, int64_t());
+    else if constexpr (std::is_integral_v<T> || std::is_same_v<T, Bool>) f(zero, int64_t());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace rl::cpu {
 namespace {
@@ -70,8 +71,19 @@ void load() {
 }  // namespace
 
 void set_blas_path(const char* path) {
-  std::lock_guard lock(mutex);
-  library_path = path;
+  {
+    std::lock_guard lock(mutex);
+    library_path = path;
+  }
+  // Opened now, with the memory that a product works in, so that products need none when the
+  // machine's has run out (OpenBLAS ends the process then). Where it can't be, the first product
+  // says so.
+  try {
+    constexpr int n = 128;
+    std::vector<double> zeros(n * n);
+    double* x = zeros.data();
+    blas().dgemm(101, 111, 111, n, n, n, 0, x, n, x, n, 1, x, n);
+  } catch (const std::exception&) {}
 }
 
 const Blas& blas() {

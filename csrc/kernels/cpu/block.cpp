@@ -43,7 +43,8 @@ void halves_of(const void* from, void* to, int64_t n) {
 // Which small types are computed as which large one.
 template <class Small, class Large>
 constexpr bool widens() {
-  if constexpr (std::is_same_v<Large, int64_t>) return std::is_integral_v<Small>;
+  if constexpr (std::is_same_v<Large, int64_t>)
+    return std::is_integral_v<Small> || std::is_same_v<Small, Bool>;
   constexpr bool half = std::is_same_v<Small, F16> || std::is_same_v<Small, BF16>;
   if constexpr (std::is_same_v<Large, float>) return half;
   if constexpr (std::is_same_v<Large, double>) return half || std::is_same_v<Small, float>;

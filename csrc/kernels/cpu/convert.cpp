@@ -13,11 +13,6 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 
-// Bool is read as a byte: memory seen through a view may hold more than 0 and 1.
-struct Byte {
-  uint8_t bits;
-};
-
 template <class Int, class Float>
 RL_INLINE Int truncate(Float x) {
   constexpr Float limit = -Float(std::numeric_limits<Int>::min());
@@ -26,10 +21,10 @@ RL_INLINE Int truncate(Float x) {
 
 template <class To, class From>
 RL_INLINE To cast(From x) {
-  if constexpr (std::is_same_v<From, Byte>) {
-    return To(x.bits != 0);
-  } else if constexpr (std::is_same_v<To, Byte>) {
-    return Byte{uint8_t(x != From(0))};
+  if constexpr (std::is_same_v<From, Bool>) {
+    return To(bool(x));
+  } else if constexpr (std::is_same_v<To, Bool>) {
+    return Bool(x != From(0));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     using Wide = std::conditional_t<sizeof(To) == 8, int64_t, int32_t>;
     return To(truncate<Wide>(x));
@@ -72,7 +67,7 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
 
 // clang-format off
 #define RL_PAIRS(X)                                                                       \
-  X(F32, Bool, loop<float, Byte>)     X(Bool, F32, loop<Byte, float>)                     \
+  X(F32, Bool, loop<float, Bool>)     X(Bool, F32, loop<Bool, float>)                     \
   X(F32, U8, loop<float, uint8_t>)    X(U8, F32, loop<uint8_t, float>)                    \
   X(F32, I8, loop<float, int8_t>)     X(I8, F32, loop<int8_t, float>)                     \
   X(F32, I32, loop<float, int32_t>)   X(I32, F32, loop<int32_t, float>)                   \
@@ -80,12 +75,12 @@ RL_INLINE void any_part(void* out, const void* in, int64_t n) {
   X(F32, F64, loop<float, double>)    X(F64, F32, loop<double, float>)                    \
   X(F64, I64, loop<double, int64_t>)  X(I64, F64, loop<int64_t, double>)                  \
   X(F64, I32, loop<double, int32_t>)  X(I32, F64, loop<int32_t, double>)                  \
-  X(I64, Bool, loop<int64_t, Byte>)   X(Bool, I64, loop<Byte, int64_t>)                   \
+  X(I64, Bool, loop<int64_t, Bool>)   X(Bool, I64, loop<Bool, int64_t>)                   \
   X(I64, U8, loop<int64_t, uint8_t>)  X(U8, I64, loop<uint8_t, int64_t>)                  \
   X(I64, I8, loop<int64_t, int8_t>)   X(I8, I64, loop<int8_t, int64_t>)                   \
   X(I64, I16, loop<int64_t, int16_t>) X(I16, I64, loop<int16_t, int64_t>)                 \
   X(I64, I32, loop<int64_t, int32_t>) X(I32, I64, loop<int32_t, int64_t>)                 \
-  X(Bool, F64, loop<Byte, double>)    X(Bool, C64, any_part<float>)                       \
+  X(Bool, F64, loop<Bool, double>)    X(Bool, C64, any_part<float>)                       \
   X(Bool, C128, any_part<double>)     X(F32, C64, real_part<float>)                       \
   X(F64, C128, real_part<double>)     X(C64, F32, with_zero<float>)                       \
   X(C128, F64, with_zero<double>)

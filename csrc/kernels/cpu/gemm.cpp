@@ -190,7 +190,7 @@ void scale(DType dtype, Shape s, double beta, void* c, int64_t c_stride) {
           row[j] = T(0);
         } else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
           row[j] = T(float(beta) * float(row[j]));
-        } else if constexpr (std::is_integral_v<T>) {
+        } else if constexpr (std::is_integral_v<T> || std::is_same_v<T, Bool>) {
           row[j] = T(uint64_t(int64_t(beta)) * uint64_t(row[j]));
         } else {
           row[j] = T(row[j] * T(beta));

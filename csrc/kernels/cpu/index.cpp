@@ -35,7 +35,7 @@ template <Scatter mode, class T>
 RL_INLINE T combine(T a, T b) {
   if constexpr (mode == Scatter::Set) {
     return b;
-  } else if constexpr (std::is_same_v<T, bool>) {
+  } else if constexpr (std::is_same_v<T, Bool>) {
     return mode == Scatter::Add || mode == Scatter::Amax ? a | b : a & b;
   } else if constexpr (mode == Scatter::Add) {
     return wrapping_add(a, b);
@@ -55,8 +55,8 @@ RL_CLONES void add_scaled(T* __restrict y, const T* __restrict src, T alpha, int
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = wrapping_add(y[i], wrapping_multiply(alpha, src[i]));
 }
-RL_CLONES void add_scaled(bool* y, const bool* src, bool alpha, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] |= alpha & src[i];
+RL_CLONES void add_scaled(Bool* y, const Bool* src, Bool alpha, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = y[i] || (alpha && src[i]);
 }
 
 // Positions of an N-d range and, for three operands, their byte offsets. Dimensions of size 1

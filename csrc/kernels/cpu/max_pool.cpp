@@ -1,6 +1,7 @@
 #include "kernels/cpu/max_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -147,20 +148,28 @@ class Pooler {
     }
   }
 
-  // Calls use(output, position in the plane) for every output of a plane that has a tap.
+  // Calls use(output, position in the plane) for every output of a plane that has a tap; false
+  // when a tap is none of its window's.
   template <class F>
-  void each(const Tap* taps, const F& use) const {
-    int64_t out = 0;
+  bool each(const Tap* taps, const F& use) const {
+    int64_t out = 0, room = volume(p_.input);
+    bool valid = true;
     for (int64_t d = 0; d < p_.output[0]; ++d) {
       for (int64_t h = 0; h < p_.output[1]; ++h) {
         int64_t start =
             ((d * p_.stride[0] - p_.padding[0]) * p_.input[1] + h * p_.stride[1] - p_.padding[1]) *
                 p_.input[2] -
             p_.padding[2];
-        for (int64_t j = 0; j < p_.output[2]; ++j, ++out, start += p_.stride[2])
-          if (taps[out] != kNoTap<Tap>) use(out, start + offsets_[size_t(taps[out])]);
+        for (int64_t j = 0; j < p_.output[2]; ++j, ++out, start += p_.stride[2]) {
+          if (taps[out] == kNoTap<Tap>) continue;
+          int64_t at =
+              size_t(taps[out]) < offsets_.size() ? start + offsets_[size_t(taps[out])] : -1;
+          if (uint64_t(at) < uint64_t(room)) use(out, at);
+          else valid = false;
+        }
       }
     }
+    return valid;
   }
 
  private:
@@ -268,7 +277,7 @@ RL_CLONES void scatter_tiles(const Pooling& p, const T* y, const uint8_t* taps, 
 template <class F>
 void with_types(DType d, const Pooling& p, const F& f) {
   visit(d, [&]<class T>(T zero) {
-    if constexpr (!std::is_same_v<T, bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>) {
+    if constexpr (!std::is_same_v<T, Bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>) {
       if (tap_type(p) == DType::U8) f(zero, uint8_t());
       else f(zero, int32_t());
     }
@@ -295,7 +304,8 @@ void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
   });
 }
 
-void max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y) {
+bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y) {
+  std::atomic<bool> valid{true};
   with_types(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
@@ -304,14 +314,17 @@ void max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps,
       for (int64_t i = begin; i < end; ++i) {
         const T* from = static_cast<const T*>(x) + i * large;
         T* to = static_cast<T*>(y) + i * small;
-        pooler.each(static_cast<const Tap*>(taps) + i * small,
-                    [&](int64_t out, int64_t in) { to[out] = from[in]; });
+        if (!pooler.each(static_cast<const Tap*>(taps) + i * small,
+                         [&](int64_t out, int64_t in) { to[out] = from[in]; }))
+          valid = false;
       }
     });
   });
+  return valid;
 }
 
-void max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x) {
+bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x) {
+  std::atomic<bool> valid{true};
   with_types(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
@@ -328,23 +341,28 @@ void max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps
           }
         }
         std::fill(to, to + large, T(0));
-        pooler.each(at, [&](int64_t out, int64_t in) { to[in] = T(to[in] + from[out]); });
+        if (!pooler.each(at, [&](int64_t out, int64_t in) { to[in] = T(to[in] + from[out]); }))
+          valid = false;
       }
     });
   });
+  return valid;
 }
 
-void max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) {
+bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) {
+  std::atomic<bool> valid{true};
   with_types(DType::F32, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t small = volume(p.output);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
       std::fill(positions + begin * small, positions + end * small, int64_t(-1));
       for (int64_t i = begin; i < end; ++i)
-        pooler.each(static_cast<const Tap*>(taps) + i * small,
-                    [&](int64_t out, int64_t in) { positions[i * small + out] = in; });
+        if (!pooler.each(static_cast<const Tap*>(taps) + i * small,
+                         [&](int64_t out, int64_t in) { positions[i * small + out] = in; }))
+          valid = false;
     });
   });
+  return valid;
 }
 
 void adaptive_max_pool(DType d, int64_t planes, const Extent& input, const Extent& output,

@@ -16,12 +16,12 @@ DType tap_type(const Pooling& p);
 
 // The first of equals wins, and a NaN over all; a window of padding alone has no tap.
 void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps);
-// x at the taps.
-void max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y);
+// x at the taps. This and the next two are false when a tap lies outside its plane.
+bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y);
 // Adds each y to its tap in a plane of zeros.
-void max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x);
+bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x);
 // The taps as positions in a plane of x; -1 for none.
-void max_pool_positions(const Pooling& p, const void* taps, int64_t* positions);
+bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions);
 
 // Maxima over a grid of windows that covers the input, with their positions in a plane.
 void adaptive_max_pool(DType d, int64_t planes, const Extent& input, const Extent& output,

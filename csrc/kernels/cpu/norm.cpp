@@ -103,6 +103,7 @@ void forward(DType d, const void* x, const void* w, const void* b, void* y, void
 template <class C>
 void backward(DType d, const void* g, const void* x, const void* w, const void* mean,
               const void* rstd, void* gx, void* gw, void* gb, int64_t rows, int64_t n) {
+  if (n == 0) return;
   Lines lines{rows, n, 1};
   Vector<C> weight(d, w, n);
   const C *means = static_cast<const C*>(mean), *rstds = static_cast<const C*>(rstd);

@@ -108,7 +108,7 @@ void unfold(DType d, const Convolution& c, const void* x, void* columns) {
 
 void fold(DType d, const Convolution& c, const void* columns, void* x) {
   visit(d, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, bool>)
+    if constexpr (!std::is_same_v<T, Bool>)
       fold_as<T>(c, static_cast<const T*>(columns), static_cast<T*>(x));
   });
 }

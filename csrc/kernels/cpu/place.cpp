@@ -12,13 +12,13 @@ constexpr int64_t kGrain = 16384;
 constexpr int64_t kGrainBytes = 65536;
 
 template <class T>
-RL_CLONES void scale_run(const T* x, const bool* mask, T* y, int64_t n, T scale) {
+RL_CLONES void scale_run(const T* x, const Bool* mask, T* y, int64_t n, T scale) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (mask[i] ? scale : T(0));
 }
 
 template <class H>
-void scale_halves(const H* x, const bool* mask, H* y, int64_t n, float scale) {
+void scale_halves(const H* x, const Bool* mask, H* y, int64_t n, float scale) {
   for (int64_t i = 0; i < n; ++i) y[i] = H(float(x[i]) * (mask[i] ? scale : 0.0f));
 }
 
@@ -103,7 +103,7 @@ void triangle(int64_t itemsize, const void* x, void* y, int64_t matrices, int64_
   });
 }
 
-void masked_scale(DType d, const void* x, const bool* mask, void* y, int64_t n, double scale) {
+void masked_scale(DType d, const void* x, const Bool* mask, void* y, int64_t n, double scale) {
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     auto run = [&](auto zero, auto f) {
       using T = decltype(zero);

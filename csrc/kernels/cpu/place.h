@@ -24,6 +24,6 @@ void triangle(int64_t itemsize, const void* x, void* y, int64_t matrices, int64_
               int64_t cols, int64_t k, bool upper);
 
 // y[i] = x[i] * (mask[i] ? scale : 0), so that what is not finite stays so. Float types.
-void masked_scale(DType d, const void* x, const bool* mask, void* y, int64_t n, double scale);
+void masked_scale(DType d, const void* x, const Bool* mask, void* y, int64_t n, double scale);
 
 }  // namespace rl::cpu

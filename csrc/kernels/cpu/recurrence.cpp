@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/block.h"
 #include "kernels/cpu/parallel.h"
 
 namespace rl::cpu {
@@ -44,7 +45,8 @@ void recurrence_as(const T* a, const T* b, T* y, int64_t outer, int64_t n, int64
 
 template <class T>
 struct Wide {
-  using type = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+  using type =
+      std::conditional_t<std::is_integral_v<T> || std::is_same_v<T, Bool>, int64_t, double>;
 };
 template <class T>
 struct Wide<std::complex<T>> {
@@ -59,7 +61,7 @@ void suffix_sum_as(const T* x, T* y, int64_t outer, int64_t n, int64_t inner) {
     for (int64_t k = n - 1; k >= 0; --k) {
       int64_t here = (o * n + k) * inner + column;
       for (int64_t j = 0; j < width; ++j) {
-        sum[j] += C(x[here + j]);
+        sum[j] = wrapping_add(sum[j], C(x[here + j]));
         if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>) y[here + j] = T(float(sum[j]));
         else y[here + j] = T(sum[j]);
       }

@@ -107,13 +107,11 @@ int64_t find_mode(const std::vector<T>& line, std::vector<int64_t>& position) {
   return found;
 }
 
-// A bool is read as the byte that it is.
 template <class F>
 void for_real(DType d, const F& f) {
-  visit(d == DType::Bool ? DType::U8 : d, [&](auto zero) {
+  visit(d, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>)
-      f(zero);
+    if constexpr (!std::is_same_v<T, c64> && !std::is_same_v<T, c128>) f(zero);
   });
 }
 

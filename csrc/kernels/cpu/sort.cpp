@@ -45,7 +45,9 @@ template <class T>
 RL_INLINE Key<T> key_of(T x) {
   using K = Key<T>;
   constexpr K top = K(K(1) << (8 * sizeof(T) - 1));
-  if constexpr (std::is_same_v<T, bool> || std::is_unsigned_v<T>) {
+  if constexpr (std::is_same_v<T, Bool>) {
+    return K(bool(x));
+  } else if constexpr (std::is_unsigned_v<T>) {
     return K(x);
   } else if constexpr (std::is_integral_v<T>) {
     return K(K(x) ^ top);
@@ -73,11 +75,11 @@ RL_INLINE void make_keys_loop(const T* in, Key<T>* keys, int64_t n, Key<T> flip)
   for (int64_t i = 0; i < n; ++i) keys[i] = Key<T>(key_of(in[i]) ^ flip);
 }
 
-// Bool rows are bytes of 0 and 1 and sort as such.
 #define RL_KEYS(T)                                                              \
   RL_CLONES void make_keys(const T* in, Key<T>* keys, int64_t n, Key<T> flip) { \
     make_keys_loop(in, keys, n, flip);                                          \
   }
+RL_KEYS(Bool)
 RL_KEYS(uint8_t)
 RL_KEYS(int8_t)
 RL_KEYS(int16_t)
@@ -304,7 +306,7 @@ void topk_typed(const T* in, T* values, int64_t* indices, int64_t rows, int64_t 
 template <class F>
 void ordered(DType d, const F& f) {
   switch (d) {
-    case DType::Bool:
+    case DType::Bool: return f(static_cast<Bool*>(nullptr));
     case DType::U8: return f(static_cast<uint8_t*>(nullptr));
     case DType::I8: return f(static_cast<int8_t*>(nullptr));
     case DType::I16: return f(static_cast<int16_t*>(nullptr));
