@@ -1,5 +1,6 @@
 """Checkpoints that go wrong: everything is put back, and the error shows both runs."""
 
+import contextlib
 import inspect
 
 import pytest
@@ -183,3 +184,16 @@ def test_an_input_changed_before_backward():
     h.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def test_a_context_that_suppresses_the_error_of_forward():
+    def fails(x):
+        raise ValueError("no")
+
+    x = torch.ones(2, requires_grad=True)
+    suppressing = contextlib.suppress(ValueError), contextlib.nullcontext()
+    with pytest.raises(RuntimeError, match="suppressed an exception"):
+        checkpoint(fails, x, context_fn=lambda: suppressing)
+    suppressing = contextlib.nullcontext(), contextlib.suppress(BaseException)
+    checkpoint(lambda x: x.sin().exp(), x, context_fn=lambda: suppressing).sum().backward()
+    assert torch.allclose(x.grad, x.cos() * x.sin().exp())

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, functorch
 from rushlight.func import (
     functional_call,
     functionalize,
@@ -466,3 +466,35 @@ def test_threads_have_levels_of_their_own():
         for result in results:
             check(result, right)
     assert len(found) == 4
+
+
+class TestFunctorch:
+    def test_make_functional(self):
+        model = torch.nn.Linear(3, 2)
+        call, params = functorch.make_functional(model)
+        for own, copied in zip(model.parameters(), params, strict=True):
+            assert torch.equal(own, copied)
+            assert own is not copied
+        x = torch.randn(4, 3)
+        assert torch.equal(call(params, x), model(x))
+        assert (call((torch.zeros(2, 3), torch.ones(2)), x) == 1).all()
+        with pytest.raises(RuntimeError, match="has buffers"):
+            functorch.make_functional(torch.nn.BatchNorm1d(2))
+        _, params = functorch.make_functional(model, disable_autograd_tracking=True)
+        assert not any(p.requires_grad for p in params)
+
+    def test_make_functional_with_buffers(self):
+        call, params, buffers = functorch.make_functional_with_buffers(torch.nn.BatchNorm1d(2))
+        call(params, buffers, torch.tensor([[0.0, 2.0], [2.0, 4.0]]))
+        assert torch.allclose(buffers[0], torch.tensor([0.1, 0.3]))
+        assert call.buffer_names == ("running_mean", "running_var", "num_batches_tracked")
+
+    def test_ensembles(self):
+        models = [torch.nn.Linear(3, 2) for _ in range(4)]
+        call, params, buffers = functorch.combine_state_for_ensemble(models)
+        x = torch.randn(5, 3)
+        together = functorch.vmap(call, in_dims=(0, 0, None))(params, buffers, x)
+        assert torch.allclose(together, torch.stack([m(x) for m in models]))
+        for bad in ([], [models[0], torch.nn.ReLU()], [models[0], torch.nn.Linear(3, 2).eval()]):
+            with pytest.raises(RuntimeError, match="combine_state_for_ensemble: Expected"):
+                functorch.combine_state_for_ensemble(bad)

@@ -209,3 +209,99 @@ def test_importing_the_module_leaves_the_function_in_place():
         "assert torch.autograd.gradgradcheck.__name__ == 'gradgradcheck'"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_outputs_keep_their_shape_and_dtype_when_inputs_move(fast):
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+
+    def grows(x):
+        return torch.cat([x, x]) if (x >= 1).all() else x
+
+    def narrows(x):
+        return x.float() if (x >= 1).all() else x
+
+    for function, what in ((grows, "shape"), (narrows, "dtype")):
+        with pytest.raises(AssertionError, match=f"same {what} when inputs are perturbed"):
+            gradcheck(function, (x,), fast_mode=fast)
+
+
+def test_forward_mode_hands_over_inputs_that_do_not_require_grad():
+    seen = []
+
+    class Watch(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            seen.append((x.requires_grad, y.requires_grad))
+            return x.clone(), y.clone()
+
+        @staticmethod
+        def backward(ctx, gx, gy):
+            return gx, gy
+
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            return None if tx is None else tx.clone(), None if ty is None else ty.clone()
+
+    x, y = (torch.rand(1, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    options = {"check_forward_ad": True, "check_backward_ad": False}
+    assert gradcheck(Watch.apply, (x, y), check_batched_forward_grad=True, **options)
+    assert (False, False) in seen
+    seen.clear()
+    x.requires_grad_(False)
+    assert gradcheck(Watch.apply, (x, y), **options)
+    assert set(seen) <= {(False, False), (False, True)}
+    assert gradgradcheck(lambda a, b: a * b * b, (x, y), check_fwd_over_rev=True)
+
+
+def test_a_tangent_that_is_missing_means_zeros():
+    class Added(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.set_materialize_grads(False)
+            return x + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            return tx if ty is None else ty if tx is None else tx + ty
+
+    class Wrong(Added):
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            if tx is None or ty is None:
+                return tx if ty is None else ty
+            return tx + ty if tx.any() and ty.any() else (tx + ty) * 2
+
+    xs = [torch.rand(2, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    options = {"check_forward_ad": True, "check_backward_ad": False}
+    assert gradcheck(Added.apply, xs, **options)
+    assert gradcheck(Wrong.apply, xs, check_undefined_grad=False, **options)
+    with pytest.raises(GradcheckError, match="Mismatch in tangent values"):
+        gradcheck(Wrong.apply, xs, **options)
+
+
+def test_fast_mode_accepts_what_every_entry_allows():
+    class Near(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum().expand(30).clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return (g.sum() + 0.9e-4 * 30 * g.mean()).expand(40)
+
+    for dtype in (torch.float64, torch.complex128):
+        x = torch.ones(40, dtype=dtype, requires_grad=True)
+        for fast in (False, True):
+            assert gradcheck(Near.apply, (x,), atol=1e-4, rtol=0, fast_mode=fast)
+
+
+def test_zeros_for_an_edge_have_no_shape_to_follow():
+    x, z = (torch.ones(2, requires_grad=True) for _ in range(2))
+    edge = torch.autograd.graph.get_gradient_edge(z * 2)
+    with pytest.raises(RuntimeError, match="materialize_grads cannot be used"):
+        torch.autograd.grad((x * 2).sum(), [x, edge], materialize_grads=True)

@@ -142,6 +142,19 @@ class TestTheAlias:
         )
         assert output(run(path)) == "False True\nFalse True\nTrue\n"
 
+    def test_functorch_comes_with_it(self, script):
+        path = script(
+            "import functorch, torch\n"
+            "from functorch import make_functional, vmap\n"
+            "call, params = make_functional(torch.nn.Linear(2, 1))\n"
+            "print(vmap is torch.vmap, call(params, torch.ones(1, 2)).shape)\n"
+            "try: import functorch.compile\n"
+            "except ModuleNotFoundError as error: print(error)\n"
+        )
+        lines = output(run(path)).splitlines()
+        assert lines[0] == "True torch.Size([1, 1])"
+        assert "No module named 'functorch.compile'" in lines[1]
+
     def test_the_metadata_of_the_distribution(self, script):
         path = script(
             "import importlib.metadata as metadata, importlib.util, torch\n"

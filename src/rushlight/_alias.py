@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 VERSION = TorchVersion("2.13.0+rushlight")
 
 
+_ROOTS = {"torch": "rushlight", "functorch": "rushlight.functorch"}
+
+
 class _Existing:
     """Loads a module that is there already."""
 
@@ -41,7 +44,7 @@ class _Existing:
 
 
 class _Finder:
-    """Finds ``torch`` and what is below it, modules and metadata alike; stands first."""
+    """Finds ``torch`` and what is below it, modules and metadata alike, and ``functorch``."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -49,9 +52,10 @@ class _Finder:
             _prepare_workers()
         if name.startswith("rushlight."):
             return _adopted_when_loaded(PathFinder.find_spec(name, path))
-        if name != "torch" and not name.startswith("torch."):
+        root, dot, rest = name.partition(".")
+        if root not in _ROOTS:
             return None
-        real = "rushlight" + name[5:]
+        real = _ROOTS[root] + dot + rest
         try:
             module = import_module(real)
         except ImportError as error:

@@ -158,6 +158,11 @@ def _why_unused(tensor: Any) -> str:
 
 
 def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
+    if not isinstance(tensor, _C.Tensor):
+        raise RuntimeError(
+            "grad: materialize_grads cannot be used when the given input is a GradientEdge, for "
+            "which there is no gradient here"
+        )
     return _C._namespaces[""]["zeros_like"](tensor, requires_grad=requires_grad)
 
 

@@ -95,6 +95,7 @@ def numerical(
                 sides.append(outputs_of(func, inputs, places))
         finally:
             entry[index] = value
+        _require_alike(sides, f"on index {index} by {step}")
         moved = abs(reached[0] - reached[1])
         for table, above, below in zip(tables, *sides, strict=True):
             pairs = zip(coordinates(above), coordinates(below), strict=True)
@@ -122,10 +123,23 @@ def numerical_along(
             sides.append(outputs_of(func, inputs, places))
     finally:
         entry.copy_(before)
+    _require_alike(sides, f"by {step}")
     return [
         [(a - b) / (2 * step) for a, b in zip(coordinates(above), coordinates(below), strict=True)]
         for above, below in zip(*sides, strict=True)
     ]
+
+
+def _require_alike(sides: list[list[Any]], how: str) -> None:
+    """Differences are of numbers: what two calls return must have one shape and dtype."""
+    for above, below in zip(*sides, strict=True):
+        for what in ("shape", "dtype"):
+            one, other = getattr(above, what), getattr(below, what)
+            if one != other:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are "
+                    f"perturbed {how}, but got: {what}s {one} and {other}."
+                )
 
 
 # -- by automatic differentiation -----------------------------------------------------------------
@@ -171,11 +185,18 @@ def pushed(
     func: Callable[..., Any], inputs: Sequence[Any], i: int, tangent: Any, places: Sequence[int]
 ) -> list[Any]:
     """The tangents of the outputs in `places` for a tangent of input `i`."""
+    return pushed_all(func, inputs, {i: tangent}, places)
+
+
+def pushed_all(
+    func: Callable[..., Any], inputs: Sequence[Any], tangents: dict[int, Any], places: Sequence[int]
+) -> list[Any]:
+    """The tangents of the outputs in `places` for tangents of some inputs. None requires grad."""
     forward_ad = torch.autograd.forward_ad
     with forward_ad.dual_level():
-        # A leaf that requires grad, for a function that itself takes a gradient.
-        dual = forward_ad.make_dual(inputs[i].detach().requires_grad_(), tangent)
-        given = [*inputs[:i], dual, *inputs[i + 1 :]]
+        given = [x.detach() if is_tensor(x) else x for x in inputs]
+        for i, tangent in tangents.items():
+            given[i] = forward_ad.make_dual(given[i], tangent)
         outputs = as_tuple(func(*given))
         found = []
         for k in places:

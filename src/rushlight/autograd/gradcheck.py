@@ -51,10 +51,11 @@ def gradcheck(
     dtype can hold; where it does not, a warning says so and the step is fitted to the dtype.
 
     eps: the step. nondet_tol: how much two runs of backward may differ. check_undefined_grad:
-    also run backward with gradients missing. check_grad_dtypes: gradients must have their input's
-    dtype. check_batched_grad, check_batched_forward_grad: derivatives under vmap equal a loop.
-    check_forward_ad, check_backward_ad: the modes to check. fast_mode: compare one random
-    projection of each Jacobian instead of all its entries. masked: for sparse inputs only.
+    also run backward with gradients missing, and forward mode with tangents missing.
+    check_grad_dtypes: gradients must have their input's dtype. check_batched_grad,
+    check_batched_forward_grad: derivatives under vmap equal a loop. check_forward_ad,
+    check_backward_ad: the modes to check. fast_mode: compare one random projection of each
+    Jacobian, and all its entries only where that differs. masked: for sparse inputs only.
 
     >>> import rushlight as torch
     >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
@@ -84,6 +85,8 @@ def gradcheck(
             return True
         compare = steps.compare_projections if fast_mode else steps.compare_tables
         compare(check, places, check_backward_ad, check_forward_ad)
+        if check_forward_ad and check_undefined_grad:
+            steps.check_undefined_forward(check, places)
         if check_batched_forward_grad:
             steps.check_batched_forward(check, places)
         if check_backward_ad:
@@ -135,9 +138,12 @@ def gradgradcheck(
     else:
         vectors = as_tuple(grad_outputs)
     split = len(given)
+    flags = [is_tensor(x) and x.requires_grad for x in given]
 
     def gradient(*arguments: Any) -> tuple[Any, ...]:
-        xs = arguments[:split]
+        # Forward mode hands over inputs that do not require grad.
+        pairs = zip(arguments[:split], flags, strict=True)
+        xs = [x.requires_grad_() if flag else x for x, flag in pairs]
         outputs = [o for o in as_tuple(func(*xs)) if is_tensor(o) and o.requires_grad]
         wanted = [x for x in xs if is_tensor(x) and x.requires_grad]
         grads = torch.autograd.grad(

@@ -165,6 +165,7 @@ class Region:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], context: AbstractContextManager[Any]
     ) -> Any:
         entering.call = self, [v for v in (*args, *kwargs.values()) if isinstance(v, _C.Tensor)]
+        result = self  # in place of a result: the function has not returned
         try:
             with saved_tensors_hooks(self.pack, unpack, with_info=True), context:
                 entering.call = None
@@ -172,6 +173,12 @@ class Region:
                     result = self.function(*args, **kwargs)
         finally:
             entering.call = None
+        if result is self:
+            raise RuntimeError(
+                "torch.utils.checkpoint: the forward context provided by context_fn suppressed an "
+                "exception raised during the checkpointed forward. This is not supported because "
+                "checkpoint cannot return a value for a failed forward."
+            )
         self.complete = True
         if self.states is not None:
             self.states.forget_unused()
