@@ -8,7 +8,7 @@ namespace rl {
 namespace {
 
 Var dense_mask(const Var& mask) {
-  return is_dense(mask.sizes(), mask->strides) ? mask : ops::contiguous(mask);
+  return mask->contiguous || is_dense(mask.sizes(), mask->strides) ? mask : ops::contiguous(mask);
 }
 // x with the strides of a dense mask, so that both are read straight through.
 Var laid_out_as(const Var& mask, const Var& x) {

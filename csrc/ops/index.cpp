@@ -78,7 +78,7 @@ namespace {
 struct Addressed {
   Ints shape;               // the index tensors, broadcast together
   Vars indices;             // contiguous, of that shape
-  std::vector<Ints> steps;  // the strides with which they were given in that shape
+  std::vector<Ints> steps;  // their strides in that shape as given; none: all were row-major
   Ints dims;                // the dimension of each
   bool adjacent;            // the dimensions follow each other: the result keeps their place
   Ints sizes;               // of the result
@@ -106,9 +106,14 @@ Addressed resolve(const Tensor* x, const Vars& indices) {
               shapes);
     }
   }
+  Ints rows = contiguous_strides(a.shape);
+  bool all_rows = true;
   for (Var& v : a.indices) {
     if (!(v.sizes() == a.shape)) v = ops::expand(v, a.shape);
-    a.steps.push_back(v->strides);
+    all_rows &= v->strides == rows;
+  }
+  for (Var& v : a.indices) {
+    if (!all_rows) a.steps.push_back(v->strides);
     v = ops::contiguous(v);
   }
   a.count = element_count(a.shape);
@@ -191,11 +196,7 @@ struct Walk {
 
 // Whether x and the indices are row-major, and so is what they make.
 bool in_rows(const Addressed& a, const Tensor* x) {
-  if (!x->contiguous || !(x->strides == contiguous_strides(x->sizes))) return false;
-  Ints rows = contiguous_strides(a.shape);
-  for (const Ints& steps : a.steps)
-    if (!(steps == rows)) return false;
-  return true;
+  return a.steps.empty() && x->contiguous && x->strides == contiguous_strides(x->sizes);
 }
 
 // The result's dimensions lie as x's do, and those of the indices as they lie there.
@@ -203,15 +204,17 @@ Ints indexed_strides(const Addressed& a, const Tensor* x) {
   Ints rest;
   for (int i = 0; i < x->dim(); i++)
     if (!a.dims.contains(i)) rest.push_back(x->strides[i]);
-  std::vector<Ints> operands(a.steps.size() + 1, Ints(a.sizes.size(), 0));
+  std::vector<Ints> given = a.steps;
+  if (given.empty()) given.push_back(contiguous_strides(a.shape));
+  std::vector<Ints> operands(given.size() + 1, Ints(a.sizes.size(), 0));
   for (int i = 0; i < rest.size(); i++) operands[0][i < a.at ? i : i + a.shape.size()] = rest[i];
   // An index is read as a view with the result's rank: it has a say in dimensions of size 1.
-  for (size_t k = 0; k < a.steps.size(); k++)
+  for (size_t k = 0; k < given.size(); k++)
     for (int i = 0; i < a.sizes.size(); i++) {
       int at = i - a.at;
-      if (at >= 0 && at < a.shape.size()) operands[k + 1][i] = a.steps[k][at];
+      if (at >= 0 && at < a.shape.size()) operands[k + 1][i] = given[k][at];
       else if (a.sizes[i] == 1 && !a.shape.empty())
-        operands[k + 1][i] = at < 0 ? a.shape[0] * a.steps[k][0] : a.steps[k].back();
+        operands[k + 1][i] = at < 0 ? a.shape[0] * given[k][0] : given[k].back();
     }
   return ordered_strides(a.sizes, operands.data(), int(operands.size()));
 }

@@ -24,18 +24,18 @@ MemoryFormat common_format(const Vars& parts) {
   return format;
 }
 
-// Strides as if the tensors were joined along d and that dimension was then split in two.
-Ints stacked_strides(const Vars& tensors, const Vars& parts, const Ints& sizes, int d) {
+// As if the tensors were joined along d and that dimension was then split in two.
+Var empty_stacked(const Vars& tensors, const Vars& parts, const Ints& sizes, int d) {
   bool last = d + 1 == sizes.size();
   MemoryFormat format = common_format(last ? parts : tensors);
-  if (format == MemoryFormat::Contiguous) return contiguous_strides(sizes);
-  if (last) return format_strides(format, sizes, "stack");
+  DType dtype = common_type(tensors);
+  if (last || format == MemoryFormat::Contiguous) return empty_in(format, sizes, dtype);
   Ints joined = tensors[0].sizes();
   int64_t each = joined[d];
   joined[d] *= int64_t(tensors.size());
   Ints strides = format_strides(format, joined, "stack");
   strides.insert(d, strides[d] * each);
-  return strides;
+  return empty_strided(sizes, strides, dtype);
 }
 
 // Copies the parts behind one another along d.
@@ -140,8 +140,7 @@ struct Stack : Linear {
     }
     Ints sizes = first;
     sizes.insert(d, int64_t(tensors.size()));
-    Ints strides = stacked_strides(tensors, parts, sizes, d);
-    Var stacked = empty_strided(sizes, strides, common_type(tensors));
+    Var stacked = empty_stacked(tensors, parts, sizes, d);
     lay_out(stacked.get(), parts, d);
     return stacked;
   }

@@ -8,16 +8,28 @@
 
 namespace rl {
 
-Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes) {
-  bool one_shape = true, rows = true, channels = true, alike = true;
+namespace {
+
+// Whether all operands are row-major: so is what they make.
+bool all_in_rows(const Tensor* const* in, int count, const Ints& sizes) {
+  bool rows = true, one_shape = true, usual = true;
+  for (int i = 0; i < count; i++) {
+    if (!in[i]) continue;
+    rows &= in[i]->contiguous;
+    one_shape &= in[i]->sizes == sizes;
+    usual &= in[i]->strides == contiguous_strides(in[i]->sizes);
+  }
+  return rows && (one_shape || usual);
+}
+
+Ints strides_by_operands(const Tensor* const* in, int count, const Ints& sizes) {
+  bool one_shape = true, channels = sizes.size() == 4, alike = true;
   for (int i = 0; i < count; i++) {
     if (!in[i]) continue;
     one_shape &= in[i]->sizes == sizes;
-    rows &= in[i]->contiguous;
-    channels &= is_contiguous_in(MemoryFormat::ChannelsLast, in[i]);
+    channels = channels && is_contiguous_in(MemoryFormat::ChannelsLast, in[i]);
     alike &= in[i]->strides == in[0]->strides;
   }
-  if (one_shape && rows) return contiguous_strides(sizes);
   if (one_shape && channels) return format_strides(MemoryFormat::ChannelsLast, sizes, "empty");
   if (one_shape && alike && is_dense(sizes, in[0]->strides)) return in[0]->strides;
   Ints strides[cpu::kMaxOperands];
@@ -25,6 +37,18 @@ Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes) {
   for (int i = 0; i < count; i++)
     if (in[i]) strides[used++] = broadcast_strides(in[i], sizes);
   return ordered_strides(sizes, strides, used);
+}
+
+}  // namespace
+
+Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes) {
+  if (all_in_rows(in, count, sizes)) return contiguous_strides(sizes);
+  return strides_by_operands(in, count, sizes);
+}
+
+Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype) {
+  if (all_in_rows(in, count, sizes)) return empty(sizes, dtype);
+  return empty_strided(sizes, strides_by_operands(in, count, sizes), dtype);
 }
 
 void resize_output(Tensor* out, const Ints& sizes, const Ints& strides) {

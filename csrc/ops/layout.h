@@ -13,9 +13,7 @@
 namespace rl {
 
 Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes);
-inline Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype) {
-  return empty_strided(sizes, pointwise_strides(in, count, sizes), dtype);
-}
+Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype);
 
 // Resizes an out= tensor that has another shape; it then lies as a new result would.
 void resize_output(Tensor* out, const Ints& sizes, const Ints& strides);

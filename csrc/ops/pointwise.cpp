@@ -198,6 +198,11 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
   return result;
 }
 
+// Beside a number, dimensions of size 1 keep their place.
+[[gnu::noinline]] void keep_ones(Tensor* out, const Tensor* main) {
+  out->strides = ordered_strides(main->sizes, &main->strides, 1);
+}
+
 // What has no derivative still ends the history of a tensor that it overwrites.
 void apply(Node* node, Pass& pass) {
   Kept& kept = node->payload<Kept>();
@@ -261,8 +266,9 @@ void leave_unfinished(Node* node, Tensor* into) {
   PyErr_Restore(type, value, trace);
 }
 
-Var run_into(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
-             DType common, DType compute, const Ints& sizes) {
+[[gnu::noinline]] Var run_into(const Pointwise& op, const Var* in, const double* params,
+                               Tensor* into, bool inplace, DType common, DType compute,
+                               const Ints& sizes) {
   DType result = op.result == Result::Bool              ? DType::Bool
                  : op.produced[int(compute)] != compute ? real_of(common)
                                                         : common;
@@ -346,9 +352,8 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     if (!kernel) fail_dtype(op, main->dtype);
     DType produced = op.produced[int(main->dtype)];
     out = empty(main->sizes, produced);
-    // Beside a number, dimensions of size 1 keep their place.
     if (flat.singles && !(out->strides == main->strides)) [[unlikely]]
-      out->strides = ordered_strides(main->sizes, &main->strides, 1);
+      keep_ones(out.get(), main);
     Unlocked unlocked(double(out->numel) * op.cost,
                       {out.get(), operands[0], operands[1], operands[2]});
     cpu::pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
