@@ -28,6 +28,8 @@ CHOSEN = {
     "rrelu": "kept",
     # One fused step, which writes rows.
     "gru_cell": "rows",
+    # b - a is recorded as an op of (a, b), and a is asked first.
+    "rsub": "order",
     # PyTorch's is a lazy view with a conjugate bit.
     "conj": "view",
 }
