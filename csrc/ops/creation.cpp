@@ -50,6 +50,36 @@ struct EmptyStrided : Creation_ {
 };
 RL_OP(EmptyStrided)
 
+struct EmptyPermuted : Creation_ {
+  static constexpr auto signature =
+      "empty_permuted(int[] size, int[] physical_layout, *, " RL_OPTIONS ")";
+  static constexpr auto doc =
+      "empty_permuted(size, physical_layout): an uninitialised tensor whose dimensions lie in "
+      "memory in this order, the outermost first.";
+  static Var forward(const Ints& size, const Ints& physical_layout, std::optional<DType> dtype,
+                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
+    int n = size.size();
+    check(physical_layout.size() == n,
+          "empty_permuted: Number of dimensions in size does not match the length of the "
+          "physical_layout; i.e. len(size) = ",
+          n, " is not equal to len(physical_layout) = ", physical_layout.size());
+    Ints strides(n, -1);
+    int64_t step = 1;
+    for (int i = n - 1; i >= 0; i--) {
+      int64_t d = physical_layout[i];
+      check(d >= 0 && d < n,
+            "empty_permuted: Dimension out of range (expected to be between 0 and ", n - 1,
+            ", but got ", d, " at index ", i, ")");
+      check(strides[int(d)] < 0,
+            "empty_permuted: Duplicate dim not allowed: physical_layout=", physical_layout);
+      strides[int(d)] = step;
+      step *= std::max<int64_t>(size[int(d)], 1);
+    }
+    return finish(empty_strided(size, strides, chosen(dtype)), requires_grad);
+  }
+};
+RL_OP(EmptyPermuted)
+
 #define RL_CONSTANT(Type, kind, number)                                                           \
   struct Type : Creation_ {                                                                       \
     static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                      \
@@ -153,6 +183,22 @@ struct NewFull : NonDifferentiable {
   }
 };
 RL_OP(NewFull)
+
+struct NewEmptyStrided : NonDifferentiable {
+  static constexpr auto signature =
+      "new_empty_strided(Tensor input, int[] size, int[] stride, *, " RL_OPTIONS ")";
+  static constexpr auto doc =
+      "new_empty_strided(size, stride): an uninitialised tensor with strides and x's dtype.";
+  static constexpr auto family = "creation";
+  static constexpr bool function = false;
+  static constexpr bool out = false;
+  static Var forward(const Var& input, const Ints& size, const Ints& stride,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     bool requires_grad, PyObject*) {
+    return finish(empty_strided(size, stride, dtype.value_or(input.dtype())), requires_grad);
+  }
+};
+RL_OP(NewEmptyStrided)
 
 // Writes start + i * step for i in [0, n) in the tensor's own type.
 void write_range(const Var& v, const Var& start, const Var& step) {

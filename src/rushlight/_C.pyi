@@ -717,6 +717,17 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: Any | None = None,
     ) -> Tensor: ...
+    def new_empty_strided(
+        self,
+        size: _int | Sequence[_int],
+        stride: _int | Sequence[_int],
+        *,
+        dtype: _dtype | None = None,
+        layout: Any | None = None,
+        device: _Device | None = None,
+        requires_grad: _bool = False,
+        pin_memory: Any | None = None,
+    ) -> Tensor: ...
     def new_full(
         self,
         size: _int | Sequence[_int],

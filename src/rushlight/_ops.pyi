@@ -960,6 +960,17 @@ def empty_like(
     memory_format: Any | None = None,
     out: Tensor | None = None,
 ) -> Tensor: ...
+def empty_permuted(
+    size: _int | Sequence[_int],
+    physical_layout: _int | Sequence[_int],
+    *,
+    dtype: _dtype | None = None,
+    layout: Any | None = None,
+    device: _Device | None = None,
+    requires_grad: _bool = False,
+    pin_memory: Any | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
 def empty_strided(
     size: _int | Sequence[_int],
     stride: _int | Sequence[_int],

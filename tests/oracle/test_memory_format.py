@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -189,3 +190,102 @@ def test_a_network_in_channels_last_gives_what_pytorch_gives():
         outcomes.append([to_numpy(v) for v in (y, x.grad, w.grad, b.grad)])
     for ours, theirs in zip(*outcomes, strict=True):
         assert abs(ours - theirs).max() < 1e-4
+
+
+def conv_grad(t, x, backward):
+    weight = t.ones(4, 3, 2, 2).contiguous(memory_format=t.channels_last).requires_grad_()
+    backward(t.nn.functional.conv2d(x, weight), weight)
+    return weight.grad
+
+
+def twice(y, leaf):
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+
+
+def onto_rows(y, leaf):
+    leaf.grad = type(y).new_ones(y.detach(), leaf.shape)
+    y.sum().backward()
+
+
+def resized(t, x, **options):
+    target = t.empty(0)
+    target.resize_as_(x, **options)
+    return target
+
+
+def optimizer_state(t, x):
+    module = t.nn.Conv2d(3, 4, 2).to(memory_format=t.channels_last)
+    optimizer = t.optim.Adam(module.parameters())
+    module(x).sum().backward()
+    optimizer.step()
+    return optimizer.state[module.weight]["exp_avg"]
+
+
+# x is a batch of images in channels_last.
+LAYOUTS = {
+    "empty_strided": lambda t, x: t.empty_strided((2, 3), (1, 2)),
+    "new_empty_strided": lambda t, x: x.new_empty_strided((2, 3), (1, 5)),
+    "empty_permuted": lambda t, x: t.empty_permuted((2, 3, 4), (1, 2, 0)),
+    "empty_permuted rows": lambda t, x: t.empty_permuted((2, 0, 4), (0, 1, 2)),
+    "new_empty": lambda t, x: x.new_empty((2, 3, 4, 5)),
+    "new_zeros": lambda t, x: x.new_zeros(2, 3, 4, 5),
+    "resize_as_": resized,
+    "resize_as_ preserving": lambda t, x: resized(t, x, memory_format=t.preserve_format),
+    "resize_": lambda t, x: x.clone().resize_(2, 3, 5, 4),
+    "resize_ in format": lambda t, x: t.ones(2, 3).resize_(x.shape, memory_format=t.channels_last),
+    "copy_ into rows": lambda t, x: t.zeros(x.shape).copy_(x),
+    "copy_ from rows": lambda t, x: t.zeros_like(x).copy_(t.arange(120.0).reshape(x.shape)),
+    "item assignment": lambda t, x: x.clone().index_fill_(1, t.tensor([0]), 1.0),
+    "out kept": lambda t, x: t.add(x, 1, out=t.empty(x.shape)),
+    "out kept in format": lambda t, x: t.add(t.ones(x.shape), 1, out=t.empty_like(x)),
+    "out resized": lambda t, x: t.add(x, 1, out=t.empty(0)),
+    "out resized from rows": lambda t, x: t.exp(t.ones(2, 3, 4), out=t.empty(3, 2).t()),
+    "out of cat": lambda t, x: t.cat([x, x], 1, out=t.empty(0)),
+    "out of sort": lambda t, x: t.sort(x, 2, out=(t.empty(0), t.empty(0, dtype=t.int64)))[1],
+    "out of sum": lambda t, x: t.sum(x, 1, keepdim=True, out=t.empty(0)),
+    "out of max": lambda t, x: t.max(x, 1, out=(t.empty(0), t.empty(0, dtype=t.int64)))[0],
+    "gradient of a weight": lambda t, x: conv_grad(t, x, lambda y, _: y.sum().backward()),
+    "accumulated gradient": lambda t, x: conv_grad(t, x, twice),
+    "gradient onto rows": lambda t, x: conv_grad(t, x, onto_rows),
+    "gradient with a graph": lambda t, x: conv_grad(
+        t, x, lambda y, _: y.square().sum().backward(create_graph=True)
+    ),
+    "optimizer state": optimizer_state,
+    "from_dlpack": lambda t, x: t.from_dlpack(x),
+    "from_numpy": lambda t, x: t.from_numpy(x.numpy()),
+    "from_numpy transposed": lambda t, x: t.from_numpy(x[0].numpy().T),
+    "tensor of an array": lambda t, x: t.tensor(x.numpy()),
+    "as_tensor": lambda t, x: t.as_tensor(x.numpy()),
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Using backward.*create_graph", "ignore:An output with one", "ignore:grad and param do"
+)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_factories_copies_and_gradients_lie_as_in_pytorch(name):
+    found = []
+    for t in LIBRARIES:
+        x = t.arange(120.0).reshape(2, 3, 4, 5).contiguous(memory_format=t.channels_last)
+        y = LAYOUTS[name](t, x)
+        found.append((tuple(y.shape), y.stride()))
+    assert found[0] == found[1]
+
+
+def test_exports_have_the_strides_of_the_tensor():
+    for view in (lambda x: x, lambda x: x[:, 1:], lambda x: x[0].expand(2, 3, 4, 5)):
+        arrays = []
+        for t in LIBRARIES:
+            x = view(t.arange(120.0).reshape(2, 3, 4, 5).contiguous(memory_format=t.channels_last))
+            arrays.append([x.numpy(), np.asarray(x), np.from_dlpack(x)])
+        for ours, theirs in zip(*arrays, strict=True):
+            assert ours.strides == theirs.strides
+            assert (ours == theirs).all()
+
+
+@pytest.mark.parametrize("layout", [(0,), (0, 0), (0, 2), (-1, 0)])
+def test_what_is_no_order_of_dimensions_is_refused(layout):
+    for t in LIBRARIES:
+        with pytest.raises(RuntimeError, match=r"physical_layout|Duplicate dim|out of range"):
+            t.empty_permuted((2, 3), layout)
