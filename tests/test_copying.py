@@ -1,7 +1,7 @@
 """copy, deepcopy and pickle: one policy for all three.
 
-Values, dtype, strides, requires_grad, .grad, class and attributes are kept. History never is: the
-copy of a tensor with history is a leaf, and a warning says so.
+Values, dtype, strides, requires_grad, .grad, class and attributes are kept. History never is:
+deepcopy refuses a tensor with history; of the others the copy is a leaf, and a warning says so.
 """
 
 import copy
@@ -83,7 +83,7 @@ class TestWhatIsKept:
         assert p.grad.tolist() == [3, 3]
 
 
-@every_way
+@pytest.mark.parametrize("again", [copy.copy, pickled], ids=["copy", "pickle"])
 class TestHistory:
     def copied(self, again, t):
         with pytest.warns(UserWarning, match=LOST) as caught:
@@ -136,6 +136,33 @@ class TestHistory:
 
 
 class TestDeepcopy:
+    REFUSED = "Only Tensors created explicitly by the user"
+
+    @pytest.mark.parametrize("pick", [lambda t: t, lambda t: t[1:], lambda t: [t.detach(), t]])
+    def test_history_is_not_dropped(self, pick):
+        with pytest.raises(RuntimeError, match=self.REFUSED):
+            copy.deepcopy(pick(leaf([1.0, 2.0, 3.0]) * 2))
+
+    def test_the_error_names_the_operation_and_its_line(self):
+        y = leaf([1.0]).exp()
+        with pytest.raises(RuntimeError, match="ExpBackward0") as caught:
+            copy.deepcopy(y)
+        assert f"{__file__}:{y.grad_fn._where[1]}" in str(caught.value)
+        assert copy.deepcopy(y.detach()).tolist() == y.tolist()
+
+    @pytest.mark.filterwarnings("ignore:Using backward")
+    def test_nor_is_that_of_a_gradient(self):
+        x = leaf(2.0)
+        (x**3).backward(create_graph=True)
+        with pytest.raises(RuntimeError, match=self.REFUSED):
+            copy.deepcopy(x)
+
+    def test_a_module_that_holds_a_result(self):
+        module = torch.nn.Linear(1, 1)
+        module.seen = module.weight * 2
+        with pytest.raises(RuntimeError, match="MulBackward0"):
+            copy.deepcopy(module)
+
     def test_memory_is_its_own(self):
         x = leaf([1.0, 2.0])
         (x * x).sum().backward()

@@ -185,15 +185,19 @@ def _warn_of_lost_history(node: _C.Node, what: str) -> None:
     level, frame = 3, sys._getframe(2)
     while frame.f_code.co_filename == copy.__file__ and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    where = node._where
-    at = f"{where[0]}:{where[1]}" if where else "an unknown line"
     warnings.warn(
-        f"{what} copies values, never history: the copy of the result of {node.name()}, "
-        f"made at {at}, is a leaf that requires grad. Say detach() before copying if no gradient "
-        "is wanted, or clone() to stay in the graph.",
+        f"{what} copies values, never history: the copy of the result of {_made(node)}, is a leaf "
+        "that requires grad. Say detach() before copying if no gradient is wanted, or clone() to "
+        "stay in the graph.",
         UserWarning,
         stacklevel=level,
     )
+
+
+def _made(node: _C.Node) -> str:
+    """A node and the line of its operation."""
+    where = node._where
+    return f"{node.name()}, made at {f'{where[0]}:{where[1]}' if where else 'an unknown line'}"
 
 
 def _finish_copy(
@@ -222,13 +226,13 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if self.grad_fn is not None:
-        _warn_of_lost_history(self.grad_fn, "deepcopy")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            f"protocol at the moment: this is the result of {_made(self.grad_fn)}. Say detach() "
+            "before copying to copy the values alone, or clone() to stay in the graph."
+        )
     copy = _finish_copy(
-        _copy_in_storage(self, memo),
-        "deepcopy",
-        self.requires_grad,
-        self.grad_fn is not None,
-        type(self),
+        _copy_in_storage(self, memo), "deepcopy", self.requires_grad, False, type(self)
     )
     memo[id(self)] = copy
     grad = _kept_grad(self)
