@@ -1,5 +1,6 @@
 """A recomputation draws the random numbers of the forward pass, wherever they came from."""
 
+import functools
 import random
 import subprocess
 import sys
@@ -36,7 +37,58 @@ def one_gauss(x):
     return x.new_full(x.shape, np.random.randn() + random.gauss(0, 1))  # noqa: NPY002
 
 
+GLOBAL = np.random.default_rng(3)
+
+
+class Noisy(torch.nn.Module):
+    """A module that keeps a generator, as layers with noise of their own do."""
+
+    def __init__(self, generator):
+        super().__init__()
+        self.inner = torch.nn.Module()
+        self.inner.sources = {"noise": [generator]}
+
+    def forward(self, x):
+        return torch.from_numpy(self.inner.sources["noise"][0].standard_normal(x.shape))
+
+
+class OfItsClass:
+    generator = np.random.default_rng(4)
+
+    @classmethod
+    def noise(cls, x):
+        return torch.from_numpy(cls.generator.random(x.shape))
+
+
+def closed_over(generator):
+    return lambda x: torch.from_numpy(generator.random(x.shape))
+
+
+def by_default(x, generator=np.random.default_rng(6)):  # noqa: B008
+    return torch.from_numpy(generator.normal(size=x.shape))
+
+
+def in_an_inner_function(x):
+    def inner():
+        return [GLOBAL.random() for _ in range(x.numel())]
+
+    return torch.tensor(inner(), dtype=x.dtype).reshape(x.shape)
+
+
 SOURCES = [torch_noise, custom_noise, python_noise, numpy_noise, one_gauss]
+OBJECTS = {
+    "global": lambda x: torch.from_numpy(GLOBAL.standard_normal(x.shape)),
+    "inner function": in_an_inner_function,
+    "closure": closed_over(np.random.Generator(np.random.MT19937(1))),
+    "legacy": closed_over(np.random.RandomState(2)),
+    "philox": closed_over(np.random.Generator(np.random.Philox(2))),
+    "default": by_default,
+    "module": Noisy(np.random.default_rng(5)),
+    "bound method": Noisy(np.random.default_rng(5)).forward,
+    "class": OfItsClass.noise,
+    "partial": functools.partial(by_default, generator=np.random.default_rng(8)),
+    "python": lambda x, r=random.Random(3): torch.tensor([r.gauss(0, 1) for _ in x]),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +127,34 @@ def test_the_noise_is_drawn_again(noise):
     np.testing.assert_array_equal(drawn[1], drawn[0])
     np.testing.assert_array_equal(drawn[2], drawn[0])
     assert everything() == moved != after
+
+
+@pytest.mark.parametrize("noise", OBJECTS.values(), ids=OBJECTS)
+def test_generators_that_are_objects_of_other_libraries(noise):
+    drawn = []
+
+    def f(x):
+        drawn.append(values(noise(x)))
+        return (x * torch.tensor(drawn[-1])).sin().exp()
+
+    y = checkpoint(f, randleaf(4)).sum()
+    noise(randleaf(3))
+    y.backward(retain_graph=True)
+    noise(randleaf(3))
+    y.backward()
+    np.testing.assert_array_equal(drawn[1], drawn[0])
+    np.testing.assert_array_equal(drawn[2], drawn[0])
+
+
+def test_a_generator_among_the_arguments_goes_on_where_it_was():
+    def f(x, generator):
+        return (x * torch.from_numpy(generator.random(x.shape))).sin()
+
+    ours, twin = np.random.default_rng(1), np.random.default_rng(1)
+    y = checkpoint(f, randleaf(3), ours)
+    y.sum().backward()
+    twin.random(3)
+    assert ours.random() == twin.random()
 
 
 @pytest.mark.parametrize("memory_budget", [None, 0.0, 0.5])

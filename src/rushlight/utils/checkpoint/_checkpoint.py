@@ -128,7 +128,7 @@ def checkpoint(
         function,
         Inputs(args, kwargs),
         recompute_context,
-        States() if preserve_rng_state else None,
+        States(function, args, kwargs) if preserve_rng_state else None,
         determinism_check,
         early_stop if stop is None else stop,
         debug if verbose is None else verbose,

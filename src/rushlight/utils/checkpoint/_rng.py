@@ -1,4 +1,4 @@
-"""Random numbers that a recomputation draws again: every generator, ``random`` and NumPy."""
+"""Random numbers that a recomputation draws again: every generator, those of other libraries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rushlight.random import live_generators
+from rushlight.utils.checkpoint._sources import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,12 +39,15 @@ def _library_sources() -> list[tuple[Callable[[], Any], Callable[[Any], object]]
 class States:
     """The states of all sources at one time; ``with states:`` runs a block from there.
 
+    The sources are all generators of this library, the global ones of others, and those of others
+    that ``roots``, a function and its arguments, can reach.
+
     After the block, each source goes on as though the block had not run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *roots: Any) -> None:
         pairs = [(g._raw_state, g._set_raw_state) for g in live_generators()]
-        pairs += _library_sources()
+        pairs += _library_sources() + reachable(*roots)
         self.sources: list[Source] = [(get, put, get()) for get, put in pairs]
 
     def forget_unused(self) -> None:
