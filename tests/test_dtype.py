@@ -303,3 +303,11 @@ def test_limits_of_pythons_numbers():
     for wrong in (float, bool, None):
         with pytest.raises(TypeError):
             torch.iinfo(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_complex_number_is_infinite_when_a_part_is(dtype):
+    inf, nan = float("inf"), float("nan")
+    parts = [(1, 2), (inf, 0), (0, -inf), (inf, nan), (nan, inf), (nan, 0), (-inf, inf)]
+    x = torch.tensor([complex(*p) for p in parts], dtype=dtype)
+    assert torch.isinf(x).tolist() == [False, True, True, True, True, False, True]

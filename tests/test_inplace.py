@@ -208,6 +208,14 @@ class TestLeafProtection:
             torch.add(x, 1, out=out)
         assert out.item() == 0
 
+    @pytest.mark.parametrize("op", [torch.lt, torch.ne, torch.isnan, torch.logical_not])
+    def test_out_of_what_has_no_derivative(self, op):
+        x, out = leaf([1.0, 2.0]), torch.empty(2, dtype=torch.bool)
+        args = (x, x) if op in (torch.lt, torch.ne) else (x,)
+        assert op(*args, out=out) is out
+        assert out.tolist() == op(*args).tolist()
+        assert not out.requires_grad
+
 
 # name -> function of a leaf that mutates a non-leaf through views
 MUTATIONS = {

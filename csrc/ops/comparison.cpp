@@ -140,13 +140,14 @@ RL_POINTWISE(IsNan)
 
 struct IsInf : Unary<IsInf> {
   static constexpr auto name = "isinf";
-  static constexpr auto doc = "isinf(x): whether x is plus or minus infinity.";
-  static constexpr Types types = Types::RealBool;
+  static constexpr auto doc = "isinf(x): whether x, or a part of a complex x, is infinite.";
+  static constexpr Types types = Types::All;
   static constexpr Result result = Result::Bool;
   static constexpr bool differentiable = false;
   static constexpr bool inplace = false;
   template <class V> static auto value(V x) {
     if constexpr (std::is_integral_v<V>) return false;
+    else if constexpr (requires { x.imag(); }) return std::isinf(x.real()) || std::isinf(x.imag());
     else return both(!isnan(x), isnan(x - x));
   }
 };
