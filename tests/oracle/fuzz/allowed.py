@@ -32,13 +32,16 @@ COMPUTED = [
     (r"vmap", r"doesn't match the broadcast shape", "vmap of in-place ops"),
     (r"func\..*convolution", r"The size of tensor a", "PyTorch's vmap of convolution"),
     (r"", r"tensor does not have a device", "group_norm with one parameter"),
-    (r"kron\(", r"view size is not compatible", "kron of any layout"),
+    (r"kron\(|take_along_dim\(", r"view size is not compatible", "arguments of any layout"),
     (r"detach_\(", r"Can't detach views in-place", "results that are views only there"),
     (r"", r"Function Pixel\w+ returned an invalid gradient .* got \[0,", "no elements"),
 ]
 # Where rushlight refuses what PyTorch computes, by rushlight's message.
 REFUSED = [
     (r"", r"without ctx\.mark_dirty", "a Function that writes to an argument"),
+    (r"out=", r"arguments don't support automatic differentiation", "out= drops no gradient"),
+    (r"out=", r"storage that is not resizable", "a .data alias does not resize its origin"),
+    (r"addbmm_\(", r"doesn't match the result's shape", "in-place ops do not resize"),
 ]
 # Where both raise in different classes, by PyTorch's message.
 BOTH = [
@@ -68,14 +71,11 @@ def allowance(statement, ours, theirs, spaces):
         return reason_in(COMPUTED, statement.text, str(theirs))
     if theirs is not None:
         return reason_in(BOTH, statement.text, str(theirs))
-    names = spaces["torch"]
-    if "not implemented for '" in str(ours) and any(
-        is_empty(names[v]) for v in statement.variables
-    ):
+    used = [spaces["torch"].get(name) for name in statement.variables]
+    if "not implemented for '" in str(ours) and any(map(is_empty, used)):
         return "an element type without a kernel is refused, even for no elements"
-    if "does not require grad" in str(ours) and all(
-        is_nothing(names[v]) for v in statement.defines
-    ):
+    made = [spaces["torch"].get(name) for name in statement.defines]
+    if "does not require grad" in str(ours) and all(map(is_nothing, made)):
         return "the derivative of a constant derivative"
     return reason_in(REFUSED, statement.text, str(ours))
 
@@ -144,13 +144,15 @@ FACTS = [
     ("requires_grad", r"", is_integral, "integers never require grad"),
     ("requires_grad", DERIVES, constant_derivative, "a derivative that depends on nothing"),
     ("kind", DERIVES, is_zero_gradient, "the gradient of a derivative that depends on nothing"),
-    ("kind", r"native_group_norm", always, "gradients of the statistics"),
+    ("kind", r"native_(group|layer)_norm", always, "gradients of the statistics"),
+    ("requires_grad", r"native_layer_norm", always, "gradients of the statistics"),
+    ("dtype", r"native_layer_norm", always, "statistics of halves are float32"),
     ("dtype", r"", lambda f, s: f.theirs["dtype"] == "complex32", "no complex halves"),
     ("shape", r"pixel_unshuffle", lambda f, s: 0 in f.theirs["shape"], "no elements"),
     ("version", r"out=", always, "how often out= is written"),
     ("is_leaf", r"func\.vjp.*positive", always, "func.vjp of the identity"),
     ("value", r"as_strided_scatter", always, "PyTorch's gradient is wrong there"),
-    ("value", r"native_group_norm", always, "gradients of the statistics"),
+    ("value", r"native_(group|layer)_norm", always, "gradients of the statistics"),
     ("value", r"norm|dist|poisson_nll_loss|sinc", is_nan_there, "derivatives at 0 are numbers"),
 ]
 
