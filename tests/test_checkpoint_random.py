@@ -38,6 +38,7 @@ def one_gauss(x):
 
 
 GLOBAL = np.random.default_rng(3)
+PYTHON = random.Random(3)
 
 
 class Noisy(torch.nn.Module):
@@ -87,7 +88,7 @@ OBJECTS = {
     "bound method": Noisy(np.random.default_rng(5)).forward,
     "class": OfItsClass.noise,
     "partial": functools.partial(by_default, generator=np.random.default_rng(8)),
-    "python": lambda x, r=random.Random(3): torch.tensor([r.gauss(0, 1) for _ in x]),
+    "python": lambda x: torch.tensor([PYTHON.gauss(0, 1) for _ in x]),
 }
 
 

@@ -9,6 +9,7 @@
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
+#include "autograd/zeros.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -234,7 +235,10 @@ class Run {
     }
     Pass pass{request_.create_graph, differentiable(), grads, results};
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
-    if (bool function = is_function(node); any || function) {
+    bool function = is_function(node);
+    if (structural_zeros && !function && all_zero(grads, outputs)) [[unlikely]] {
+      give_zeros(node, pass);
+    } else if (any || function) {
       Sharing sharing(shares_ && !function);
       apply_node(node, pass);
     }

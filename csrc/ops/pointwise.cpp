@@ -8,6 +8,7 @@
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
+#include "autograd/zeros.h"
 #include "kernels/cpu/convert.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
@@ -207,11 +208,14 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
 void apply(Node* node, Pass& pass) {
   Kept& kept = node->payload<Kept>();
   const Var& g = pass.grads[0];
-  for (int i = 0; i < kept.op->inputs; i++)
-    if (node->edges[i].node && pass.wants(i))
-      pass.results[i] = kept.op->differentiable
-                            ? gradient(*kept.op, i, g, kept, node, pass.differentiable)
-                            : ops::zeros(g.sizes(), g.dtype());
+  for (int i = 0; i < kept.op->inputs; i++) {
+    if (!node->edges[i].node || !pass.wants(i)) continue;
+    Var& result = pass.results[i];
+    result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass.differentiable)
+                                     : ops::zeros(g.sizes(), g.dtype());
+    if (structural_zeros) [[unlikely]]
+      result = math::where(g == Var(0), Var(0), result);
+  }
 }
 
 void each_saved(Node* node, SavedVisitor& visitor) {
@@ -287,7 +291,7 @@ void leave_unfinished(Node* node, Tensor* into) {
   if (inplace) check_inplace(into, op.name);
   bool any = false;
   for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
-  if (!inplace && modes.records() && (any || requires_grad(into)))
+  if (!inplace && op.differentiable && modes.records() && (any || requires_grad(into)))
     fail(op.name,
          "(): functions with out=... arguments don't support automatic differentiation, "
          "but one of the arguments requires grad.");
@@ -385,6 +389,7 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     Py_DECREF(node);
     node_in_making = node;
     finish_node(node, out.get());
+    if (cut) [[unlikely]] out->cut = cut;
   } else if (requires_any || cut) [[unlikely]] {
     mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
   }

@@ -8,14 +8,19 @@ namespace rl {
 
 namespace {
 
-PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.autocast); }
+PyObject* is_enabled(PyObject*, PyObject*) {
+  follow_context();
+  return PyBool_FromLong(modes.autocast);
+}
 PyObject* set_enabled(PyObject*, PyObject* on) {
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  ModeChange change;
   modes.autocast = value;
-  Py_RETURN_NONE;
+  return change.keep() ? Py_NewRef(Py_None) : nullptr;
 }
 PyObject* get_dtype(PyObject*, PyObject*) {
+  follow_context();
   return new_reference(dtype_object(autocast_state.dtype));
 }
 PyObject* set_dtype(PyObject*, PyObject* dtype) {
@@ -23,16 +28,21 @@ PyObject* set_dtype(PyObject*, PyObject* dtype) {
     DType value = dtype_value(dtype);
     check(is_floating(value), "autocast: the dtype must be a floating-point one, got torch.",
           name(value));
+    ModeChange change;
     autocast_state.dtype = value;
-    Py_RETURN_NONE;
+    return change.keep() ? Py_NewRef(Py_None) : nullptr;
   });
 }
-PyObject* is_cached(PyObject*, PyObject*) { return PyBool_FromLong(autocast_state.cache); }
+PyObject* is_cached(PyObject*, PyObject*) {
+  follow_context();
+  return PyBool_FromLong(autocast_state.cache);
+}
 PyObject* set_cached(PyObject*, PyObject* on) {
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  ModeChange change;
   autocast_state.cache = value;
-  Py_RETURN_NONE;
+  return change.keep() ? Py_NewRef(Py_None) : nullptr;
 }
 PyObject* clear_cache(PyObject*, PyObject*) {
   clear_autocast_cache();

@@ -4,6 +4,7 @@
 #include "autograd/cuts.h"
 #include "autograd/engine.h"
 #include "autograd/writes.h"
+#include "autograd/zeros.h"
 #include "ops/functions.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -257,24 +258,41 @@ PyObject* gradient_edge_api(PyObject*, PyObject* o) {
 namespace {
 
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {
-  bool before = modes.grad;
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  ModeChange change;
+  bool before = modes.grad;
   if (before && !value) note_grad_off();
   modes.grad = value;
-  return PyBool_FromLong(before);
+  return change.keep() ? PyBool_FromLong(before) : nullptr;
 }
-PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.records()); }
-PyObject* grad_flag(PyObject*, PyObject*) { return PyBool_FromLong(modes.grad); }
-PyObject* set_inference(PyObject*, PyObject* on) {
-  bool before = modes.inference;
+PyObject* set_thread_grad(PyObject*, PyObject* on) {
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
+  bool failed = false, before = ModeChange().set_for_thread(value, &failed);
+  return failed ? nullptr : PyBool_FromLong(before);
+}
+PyObject* is_grad_enabled(PyObject*, PyObject*) {
+  follow_context();
+  return PyBool_FromLong(modes.records());
+}
+PyObject* grad_flag(PyObject*, PyObject*) {
+  follow_context();
+  return PyBool_FromLong(modes.grad);
+}
+PyObject* set_inference(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  ModeChange change;
+  bool before = modes.inference;
   if (!before && value) note_grad_off();
   modes.inference = value;
-  return PyBool_FromLong(before);
+  return change.keep() ? PyBool_FromLong(before) : nullptr;
 }
-PyObject* is_inference_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.inference); }
+PyObject* is_inference_enabled(PyObject*, PyObject*) {
+  follow_context();
+  return PyBool_FromLong(modes.inference);
+}
 PyObject* set_anomaly(PyObject*, PyObject* args) {
   int mode, check_nan = 1;
   if (!PyArg_ParseTuple(args, "p|p", &mode, &check_nan)) return nullptr;
@@ -307,6 +325,9 @@ PyObject* set_strict(PyObject*, PyObject* on) {
   bool before = saved_hooks.strict;
   saved_hooks.strict = PyObject_IsTrue(on) == 1;
   return PyBool_FromLong(before);
+}
+PyObject* set_structural_zeros(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(structural_zeros, PyObject_IsTrue(on) == 1));
 }
 PyObject* set_node_hooks(PyObject*, PyObject* hooks) {
   set_creation_hooks(PyList_Check(hooks) && PyList_GET_SIZE(hooks) > 0 ? hooks : nullptr);
@@ -413,6 +434,7 @@ PyMethodDef autograd_functions[] = {
     {"_leads_beyond", leads_beyond, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge_api, METH_O, nullptr},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+    {"_set_thread_grad", set_thread_grad, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
      "Whether operations are recorded.\n\n"
      ">>> with torch.no_grad():\n"
@@ -438,6 +460,7 @@ PyMethodDef autograd_functions[] = {
     {"_set_saved_hooks", set_saved_hooks, METH_O, nullptr},
     {"_set_copy_on_write", set_copy_on_write, METH_O, nullptr},
     {"_set_strict", set_strict, METH_O, nullptr},
+    {"_set_structural_zeros", set_structural_zeros, METH_O, nullptr},
     {"_set_grad_layout", set_grad_layout, METH_O, nullptr},
     {"_set_node_hooks", set_node_hooks, METH_O, nullptr},
     {"_cut", get_cut, METH_O, nullptr},

@@ -240,7 +240,7 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   PyObject* namespaces = PyDict_New();
-  bool ok = namespaces && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
+  bool ok = namespaces && init_contexts() == 0 && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
             add_node_type(module) == 0 && add_function_type(module) == 0 &&
             add_module_type(module) == 0 &&
             PyModule_AddFunctions(module, autograd_functions) == 0 &&

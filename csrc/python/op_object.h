@@ -3,14 +3,16 @@
 
 #include <Python.h>
 
+#include "autograd/context.h"
 #include "ops/registry.h"
 
 namespace rl {
 
-// Runs f, turning C++ exceptions into Python ones and null.
+// Runs f in the modes of the context, turning C++ exceptions into Python ones and null.
 template <class F>
 PyObject* guarded(const F& f) {
   try {
+    follow_context();
     return f();
   } catch (...) {
     raise_current_exception();
@@ -20,6 +22,7 @@ PyObject* guarded(const F& f) {
 template <class F>
 int guarded_int(const F& f) {
   try {
+    follow_context();
     return f();
   } catch (...) {
     raise_current_exception();

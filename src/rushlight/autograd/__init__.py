@@ -139,7 +139,7 @@ def grad(
                 raise RuntimeError(
                     f"The differentiated Tensor at index {i} appears to not have been used in the "
                     "graph. Set allow_unused=True if this is the desired behavior."
-                    + _why_unused(wanted[i])
+                    + _why_unused(wanted[i], roots)
                 )
     if materialize_grads:
         results = tuple(
@@ -149,12 +149,17 @@ def grad(
     return dict(zip(names, results, strict=True)) if names is not None else results
 
 
-def _why_unused(tensor: Any) -> str:
-    if not isinstance(tensor, _C.Tensor):
-        return ""
-    from rushlight.autograd._explain import explain
+def _why_unused(tensor: Any, roots: tuple[Any, ...]) -> str:
+    """What the tensor is, and where a history ended on the way to what was differentiated."""
+    text = ""
+    if isinstance(tensor, _C.Tensor):
+        from rushlight.autograd._explain import explain
 
-    return f"\n  it is {explain(tensor)}"
+        text = f"\n  it is {explain(tensor)}"
+    for number, root in enumerate(roots):
+        if isinstance(root, _C.Tensor) and (cut := _C._cut(root)):
+            text += f"\n  a part of output {number} was left out of the graph: {cut[2]}"
+    return text
 
 
 def _zeros_like(tensor: Any, requires_grad: bool) -> Any:
@@ -213,6 +218,36 @@ class strict(grad_mode._Mode):
 
     def __exit__(self, *error: Any) -> None:
         _C._set_strict(self._before)
+
+
+class structural_zeros(grad_mode._Mode):
+    """A block in which backward passes leave out what was not selected.
+
+    A gradient that is exactly 0, because ``where``, a mask or an index chose something else, stays
+    0, also where the derivative that it meets is infinite or NaN. (Outside, 0 times infinity is
+    NaN, as in PyTorch.) Operations on elements do so for each element, others where all of their
+    gradient is 0. A NaN that arrives still goes on.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([-1.0, 4.0], requires_grad=True)
+    >>> with torch.autograd.structural_zeros():
+    ...     torch.where(x > 0, x.sqrt(), x).sum().backward()
+    >>> x.grad
+    tensor([1.0000, 0.2500])
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def clone(self) -> structural_zeros:
+        """Another of its kind, in the same mode."""
+        return structural_zeros(self.mode)
+
+    def __enter__(self) -> None:
+        self._before = _C._set_structural_zeros(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        _C._set_structural_zeros(self._before)
 
 
 def variable(*args: Any, **kwargs: Any) -> Any:

@@ -150,16 +150,19 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         self.mode = mode
         self._before = _C._set_grad_enabled(mode)
+        self._of_thread = _C._set_thread_grad(mode)
 
     def clone(self) -> set_grad_enabled:
         """Another of its kind, in the same mode."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
+        _C._set_thread_grad(self._of_thread)
         _C._set_grad_enabled(self._before)
         return super().__call__(function)
 
     def __enter__(self) -> None:
+        _C._set_thread_grad(self._of_thread)
         _C._set_grad_enabled(self.mode)
 
     def __exit__(self, *error: Any) -> None:

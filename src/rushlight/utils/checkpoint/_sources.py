@@ -108,11 +108,12 @@ def reachable(*roots: Any) -> list[Pair]:
     stack = list(roots)
     while stack and len(seen) < _LIMIT:
         value = stack.pop()
-        parts = _parts_of(type(value))
+        cls: Any = type(value)
+        parts = _parts_of(cls)
         if parts is None or id(value) in seen:
             continue
         seen.add(id(value))
-        state = _state_of(type(value))
+        state = _state_of(cls)
         if state is not None:
             found.append(state(value))
         else:

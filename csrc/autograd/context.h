@@ -1,0 +1,38 @@
+// The modes of the current context (contextvars): no_grad, inference_mode and autocast belong to the
+// asyncio task or the Context.run() that entered them, whichever thread it runs on.
+//
+// Operations read the thread's modes alone. Python counts the contexts that a thread has entered and
+// left; an entry point that finds another count than the last one loads the modes of the context.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace rl {
+
+// The count for which the thread's modes are right.
+extern thread_local uint64_t modes_context __attribute__((tls_model("initial-exec")));
+
+void load_modes();
+inline void follow_context() {
+  if (PyThreadState_Get()->context_ver != modes_context) [[unlikely]] load_modes();
+}
+
+// Around a change of the thread's modes, which keep() then gives to the context.
+class ModeChange {
+ public:
+  ModeChange();
+  // False with a Python exception set.
+  bool keep();
+  // Grad mode of all contexts of the thread that have no modes of their own: what it was. False with
+  // an exception set in `failed`.
+  bool set_for_thread(bool grad, bool* failed);
+
+ private:
+  bool own_;  // the modes are the context's, not those of a C++ scope that runs Python
+};
+
+int init_contexts();
+
+}  // namespace rl

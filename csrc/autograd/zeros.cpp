@@ -1,0 +1,36 @@
+#include "autograd/zeros.h"
+
+#include "autograd/batch.h"
+#include "ops/functions.h"
+
+namespace rl {
+
+thread_local bool structural_zeros = false;
+
+bool all_zero(const Var* grads, uint32_t count) {
+  GradMode off(false);
+  bool any = false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!grads[i]) continue;
+    if (batch_of(grads[i].get())) return false;  // samples may differ
+    any = true;
+    Var parts = ops::contiguous(grads[i]);
+    if (is_complex(parts->dtype)) parts = ops::view_as_real(parts);
+    Var wide = ops::to(parts, DType::F64);
+    const double* x = wide->data<double>();
+    for (int64_t k = 0; k < wide->numel; k++)
+      if (x[k] != 0) return false;
+  }
+  return any;
+}
+
+void give_zeros(Node* node, Pass& pass) {
+  for (uint32_t i = 0; i < node->edge_count; i++) {
+    const Edge& to = node->edges[i];
+    if (!to.node || !pass.wants(int(i))) continue;
+    const TensorMeta& meta = to.node->meta(to.nr);
+    pass.results[i] = ops::zeros(meta.sizes, meta.dtype, meta.device);
+  }
+}
+
+}  // namespace rl
