@@ -31,10 +31,10 @@ struct Blas {
   void (*zdotu)(int, const void*, int, const void*, int, void*);
 };
 
-// Where libscipy_openblas.so is. Nothing is opened before the first use.
+// Where libscipy_openblas.so is. It is opened at once; where it can't be, the first use says so.
 void set_blas_path(const char* path);
 
-// The library's functions; opens it on the first call. Throws std::runtime_error if it can't.
+// The library's functions; opens it where it is not open yet. Throws std::runtime_error if it can't.
 const Blas& blas();
 
 // Any function of the library by its plain name ("cblas_strsm", "dgesdd_"); throws if absent.
