@@ -9,8 +9,6 @@ namespace rl {
 
 namespace {
 
-double work_of(const Var& x, const Var& y) { return double(x.numel() + y.numel()) * 2; }
-
 // The map along the dimensions before the spatial ones of a plane of fewer than three.
 void add_identities(cpu::AxisMaps& axes, int count) {
   for (int i = 0; i < count; i++) {
@@ -53,28 +51,6 @@ cpu::AxisMaps grid_means(int dims, const Ints& input, const Ints& output) {
   return axes;
 }
 
-// make_axes is called once there is room for the result.
-template <class F>
-Var mapped(const Var& input, int dims, const Ints& sizes, const F& make_axes) {
-  Var x = ops::contiguous(input), y = empty(sizes, x.dtype());
-  if (y.numel() > 0) {
-    cpu::AxisMaps axes = make_axes();
-    Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
-    cpu::map_axes(x.dtype(), planes_of(sizes, dims), axes, x->data(), y->data());
-  }
-  return dims == 2 ? suggested(input.get(), y) : y;
-}
-
-Var mapped_back(const Var& grad, int dims, const Ints& sizes, const cpu::AxisMaps& axes) {
-  Var g = ops::contiguous(grad), x = empty(sizes, g.dtype());
-  if (g.numel() == 0) return ops::zeros(sizes, g.dtype());
-  {
-    Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
-    cpu::map_axes_transposed(g.dtype(), planes_of(sizes, dims), axes, g->data(), x->data());
-  }
-  return dims == 2 ? suggested(grad.get(), x) : x;
-}
-
 void check_gradient(const char* op, const Var& grad, const Ints& wanted) {
   check(grad.sizes() == wanted, op, ": a gradient of ", grad.sizes(),
         " does not belong to a result of ", wanted);
@@ -108,8 +84,10 @@ struct AvgBackward : PoolOp {
     check_pooled(op, N, input_size);
     Ints sizes = with_spatial(input_size, w.result(op, input_size));
     check_gradient(op, grad, sizes);
-    return mapped_back(grad, N, input_size,
-                       window_means(w, input_size, sizes, count_include_pad, divisor_override));
+    auto make_axes = [&] {
+      return window_means(w, input_size, sizes, count_include_pad, divisor_override);
+    };
+    return map_planes(grad, N, input_size, make_axes, true);
   }
   static void vjp(Back& b, const In&, const Ints&, RL_WINDOWS);
 };
@@ -125,7 +103,7 @@ struct Avg : PoolOp {
     if (N == 2 && input.dim() < 3) fail_few_dims(op, input.sizes(), 3);
     check_pooled(op, N, input.sizes());
     Ints sizes = with_spatial(input.sizes(), w.result(op, input.sizes()));
-    return mapped(input, N, sizes, [&] {
+    return map_planes(input, N, sizes, [&] {
       return window_means(w, input.sizes(), sizes, count_include_pad, divisor_override);
     });
   }
@@ -139,7 +117,8 @@ struct AdaptiveBackward : PoolOp {
     check_pooled(op, N, input_size);
     check(output_size.size() == N, op, ": output_size must be ", N, " ints, but got ", output_size);
     check_gradient(op, grad, with_spatial(input_size, output_size));
-    return mapped_back(grad, N, input_size, grid_means(N, input_size, grad.sizes()));
+    auto make_axes = [&] { return grid_means(N, input_size, grad.sizes()); };
+    return map_planes(grad, N, input_size, make_axes, true);
   }
   static void vjp(Back& b, const In&, const Ints&, const Ints& output_size);
 };
@@ -163,7 +142,7 @@ struct Adaptive : PoolOp {
     if (!is_floating(input.dtype())) fail_dtype(op, input.dtype());
     check_range("output_size", output_size);
     Ints sizes = with_spatial(input.sizes(), output_size);
-    return mapped(input, N, sizes, [&] { return grid_means(N, input.sizes(), sizes); });
+    return map_planes(input, N, sizes, [&] { return grid_means(N, input.sizes(), sizes); });
   }
   static void vjp(Back& b, const In& input, const Ints& output_size);
 };

@@ -1,6 +1,9 @@
 // What pooling ops check.
 #include "ops/pooling.h"
 
+#include "ops/broadcast.h"
+#include "ops/layout.h"
+
 namespace rl {
 
 namespace {
@@ -87,6 +90,29 @@ Ints with_spatial(const Ints& input, const Ints& spatial) {
   Ints sizes = input;
   for (int i = 0; i < spatial.size(); i++) sizes[sizes.size() - spatial.size() + i] = spatial[i];
   return sizes;
+}
+
+Var map_planes(const Var& x, int dims, const Ints& sizes,
+               const std::function<cpu::AxisMaps()>& make_axes, bool transposed) {
+  MemoryFormat format = dims == 2 ? suggested_format(x.get()) : MemoryFormat::Contiguous;
+  Var from = dense_in(format, x, x.dtype()), to = empty_in(format, sizes, x.dtype());
+  if (from.numel() == 0 || to.numel() == 0) {
+    ops::fill_data(to.get(), 0);
+    return to;
+  }
+  cpu::AxisMaps axes = make_axes();
+  int64_t planes = planes_of(sizes, dims);
+  if (format != MemoryFormat::Contiguous) {
+    // An image with the channels innermost is a volume whose last dimension stays as it is.
+    planes = sizes[0];
+    axes.erase(axes.begin());
+    cpu::AxisMap& channels = axes.emplace_back(sizes[1], sizes[1]);
+    for (int64_t c = 0; c < sizes[1]; c++) channels.add_window(c, c + 1);
+  }
+  Unlocked unlocked(double(from.numel() + to.numel()) * 4, {from.get(), to.get()});
+  auto run = transposed ? cpu::map_axes_transposed : cpu::map_axes;
+  run(x.dtype(), planes, axes, from->data(), to->data());
+  return to;
 }
 
 int64_t planes_of(const Ints& sizes, int dims) {

@@ -1,6 +1,9 @@
 // Windows of pooling ops: their parameters with one entry for each dimension, and torch's checks.
 #pragma once
 
+#include <functional>
+
+#include "kernels/cpu/axis_map.h"
 #include "kernels/cpu/max_pool.h"
 #include "ops/spatial.h"
 
@@ -26,6 +29,11 @@ void check_pooled(const char* op, int dims, const Ints& input);
 
 // The input's sizes with these spatial ones.
 Ints with_spatial(const Ints& input, const Ints& spatial);
+
+// x mapped along its last `dims` dimensions to a result of these sizes, by the maps or by their
+// transpose. They are made once there is room for the result. Of images the layout is kept.
+Var map_planes(const Var& x, int dims, const Ints& sizes,
+               const std::function<cpu::AxisMaps()>& make_axes, bool transposed = false);
 
 // The number of planes of `dims` dimensions.
 int64_t planes_of(const Ints& sizes, int dims);

@@ -49,11 +49,9 @@ cpu::AxisMaps maps_of(Resampling how, const Ints& input, const Ints& output, boo
   return axes;
 }
 
-double work_of(const Var& x, const Var& y) { return double(x.numel() + y.numel()) * 4; }
-
 // Whole numbers between bytes are rounded.
 Var as_bytes(const Var& y) {
-  Var bytes = empty(y.sizes(), DType::U8);
+  Var bytes = empty_like(y.get(), DType::U8);
   const float* from = y->data<float>();
   for (int64_t i = 0; i < y.numel(); i++)
     bytes->data<uint8_t>()[i] = uint8_t(std::clamp(std::floor(from[i] + 0.5f), 0.0f, 255.0f));
@@ -74,16 +72,12 @@ struct Upsample : Resampled {
     DType d = input.dtype();
     if (!is_floating(d) && d != DType::U8) fail_dtype(Self::op, d);
     bool blends = d == DType::U8 && How > Resampling::NearestExact;
-    Var x = dense_as(input, blends ? DType::F32 : d);
+    Var x = ops::to(input, blends ? DType::F32 : d);
     Ints sizes = with_spatial(x.sizes(), output_size);
-    Var y = empty(sizes, x.dtype());
-    if (y.numel() == 0) return suggested(input.get(), ops::to(y, d));
-    cpu::AxisMaps axes = maps_of<N>(How, x.sizes(), output_size, align_corners,
-                                    {scales_d, scales_h, scales_w}, d == DType::F64);
-    {
-      Unlocked unlocked(work_of(x, y), {x.get(), y.get()});
-      cpu::map_axes(x.dtype(), planes_of(sizes, N), axes, x->data(), y->data());
-    }
+    Var y = map_planes(x, N, sizes, [&] {
+      return maps_of<N>(How, x.sizes(), output_size, align_corners, {scales_d, scales_h, scales_w},
+                        d == DType::F64);
+    });
     return suggested(input.get(), blends ? as_bytes(y) : y);
   }
   static void vjp(Back& b, const In& input, const Ints& output_size, bool align_corners,
@@ -102,15 +96,11 @@ struct UpsampleBackward : Resampled {
           grad.sizes(), " does not belong to a result of ", with_spatial(input_size, output_size));
     DType d = grad.dtype();
     if (!is_floating(d)) fail_dtype(Self::op, d);
-    Var g = ops::contiguous(grad), x = empty(input_size, d);
-    if (x.numel() == 0) return x;
-    cpu::AxisMaps axes = maps_of<N>(How, input_size, output_size, align_corners,
-                                    {scales_d, scales_h, scales_w}, d == DType::F64);
-    {
-      Unlocked unlocked(work_of(x, g), {x.get(), g.get()});
-      cpu::map_axes_transposed(d, planes_of(input_size, N), axes, g->data(), x->data());
-    }
-    return suggested(grad.get(), x);
+    auto make_axes = [&] {
+      return maps_of<N>(How, input_size, output_size, align_corners, {scales_d, scales_h, scales_w},
+                        d == DType::F64);
+    };
+    return suggested(grad.get(), map_planes(grad, N, input_size, make_axes, true));
   }
   static void vjp(Back& b, const In&, const Ints& output_size, const Ints&, bool align_corners,
                   Scale scales_d, Scale scales_h, Scale scales_w) {

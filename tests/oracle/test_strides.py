@@ -26,6 +26,8 @@ CHOSEN = {
     # PyTorch gives rows; here the layout is kept.
     "logsigmoid": "kept",
     "rrelu": "kept",
+    # Refused for a leaf whose elements share memory; otherwise the strides are arguments.
+    "as_strided": "refused",
     # One fused step, which writes rows.
     "gru_cell": "rows",
     # b - a is recorded as an op of (a, b), and a is asked first.

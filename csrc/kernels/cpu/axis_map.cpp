@@ -32,12 +32,15 @@ struct Axis {
   const AxisMap& map;
   std::vector<C> weight;
   Regular regular;
-  bool picks;  // every output is one input
+  bool picks;         // every output is one input
+  bool same = false;  // the one at its own place
 
   explicit Axis(const AxisMap& m)
       : map(m), regular(m), picks(m.weight.empty() && int64_t(m.index.size()) == m.output) {
     for (double w : m.weight) weight.push_back(C(w));
     for (int64_t j = 0; j < m.output; ++j) picks &= m.first[size_t(j)] == j;
+    same = picks && m.input == m.output;
+    for (int64_t j = 0; same && j < m.output; ++j) same = m.index[size_t(j)] == j;
   }
   C weight_at(int64_t e) const { return weight.empty() ? C(1) : weight[size_t(e)]; }
   C divisor_at(int64_t j) const { return map.divisor.empty() ? C(1) : C(map.divisor[size_t(j)]); }
@@ -95,6 +98,10 @@ RL_INLINE void pick(const C* __restrict x, const int32_t* __restrict index, int6
 template <class C>
 RL_INLINE void sum_row(const Axis<C>& axis, const C* x, C* y) {
   int64_t n = axis.map.output;
+  if (axis.same) {
+    std::copy(x, x + n, y);
+    return;
+  }
   if (axis.picks) return pick(x, axis.map.index.data(), n, y);
   if (int64_t(axis.weight.size()) == 2 * n) {
     return blend_pairs(x, axis.map.index.data(), axis.weight.data(), n, y);
@@ -118,6 +125,10 @@ RL_INLINE void sum_row(const Axis<C>& axis, const C* x, C* y) {
 
 template <class C>
 RL_INLINE void spread_row(const Axis<C>& axis, const C* y, C* x) {
+  if (axis.same) {
+    std::copy(y, y + axis.map.output, x);
+    return;
+  }
   const Regular& r = axis.regular;
   std::fill(x, x + axis.map.input, C(0));
   if (axis.picks) {
