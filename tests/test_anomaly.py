@@ -1,6 +1,7 @@
 """Anomaly mode and trace_nan: where NaN comes from, and what errors say of the forward pass."""
 
 import threading
+import warnings
 
 import pytest
 
@@ -212,3 +213,88 @@ class TestWithoutAnyMode:
         assert f"{__file__}:{line}" in location_text(info.value)
         ((file, number, _),) = info.value.forward_traceback
         assert (file, number) == (__file__, line)
+
+
+def warnings_of(program):
+    """What a program that fails in anomaly mode warns of."""
+    with (
+        warnings.catch_warnings(record=True) as record,
+        set_detect_anomaly(True),
+        pytest.raises(RuntimeError),
+    ):
+        warnings.simplefilter("always")
+        program()
+    return [str(w.message) for w in record]
+
+
+class TestWarnings:
+    def test_the_forward_call_is_shown(self):
+        x = leaf([1.0])
+        with (
+            set_detect_anomaly(True),
+            pytest.warns(
+                UserWarning, match="Error detected in SqrtBackward0. Traceback of forward"
+            ),
+            pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan"),
+        ):
+            root_of_a_negative(x).backward()
+
+    def test_its_lines_are_the_users(self):
+        x = leaf([1.0])
+        (text,) = warnings_of(lambda: root_of_a_negative(x).backward())
+        assert "in root_of_a_negative" in text
+        assert "return (x - 2).sqrt()" in text
+
+    def test_without_the_mode_in_forward_there_are_no_lines(self):
+        y = root_of_a_negative(leaf([1.0]))
+        with (
+            set_detect_anomaly(True),
+            pytest.warns(UserWarning, match="No forward pass information available"),
+            pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan"),
+        ):
+            y.backward()
+
+    @pytest.mark.parametrize("kind", ["hook", "function"])
+    def test_any_exception_of_a_node(self, kind):
+        def fail(*_):
+            raise LookupError("mine")
+
+        class Fails(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            backward = staticmethod(fail)
+
+        x = leaf([1.0])
+        with set_detect_anomaly(True):
+            y = Fails.apply(x) if kind == "function" else x * 2
+            if kind == "hook":
+                y.register_hook(fail)
+            name = "FailsBackward" if kind == "function" else "MulBackward0"
+            with (
+                pytest.warns(UserWarning, match=f"Error detected in {name}"),
+                pytest.raises(LookupError, match="mine"),
+            ):
+                y.backward()
+
+    def test_what_induced_a_derivative_of_higher_order(self):
+        x = leaf([0.0])
+
+        def twice():
+            (g,) = torch.autograd.grad((x + 1).sqrt(), x, create_graph=True)
+            g.register_hook(lambda grad: grad * float("nan"))
+            g.backward()
+
+        texts = warnings_of(twice)
+        assert texts[0].startswith("Error detected in ")
+        assert texts[1].startswith("Previous calculation was induced by SqrtBackward0")
+
+    def test_a_node_that_passes_nan_on_is_told_from_one_that_makes_it(self):
+        x = leaf([1.0])
+        with set_detect_anomaly(True):
+            with pytest.raises(RuntimeError, match="only passed them on"):
+                x.exp().backward(torch.tensor([float("nan")]))
+            with pytest.raises(RuntimeError) as error:
+                root_of_a_negative(x).backward()
+        assert "only passed them on" not in str(error.value)

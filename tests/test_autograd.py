@@ -527,3 +527,42 @@ def test_gradcheck_accepts_right_and_rejects_wrong_derivatives():
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         torch.autograd.gradcheck(Wrong.apply, (x,))
     assert not torch.autograd.gradcheck(Wrong.apply, (x,), raise_exception=False)
+
+
+class TestLeafThatNoLongerRequiresGrad:
+    def test_it_takes_no_gradient(self):
+        w, other = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+        y = (w * other).sum()
+        w.requires_grad_(False)
+        y.backward()
+        assert w.grad is None
+        check(other.grad, [1.0, 2.0])
+
+    def test_its_hooks_see_the_pass(self):
+        w, calls = leaf([1.0, 2.0]), []
+        w.register_hook(lambda g: calls.append(g.tolist()))
+        w.register_post_accumulate_grad_hook(lambda p: calls.append(p.grad))
+        y = (w * 3).sum()
+        w.requires_grad_(False)
+        y.backward()
+        assert calls == [[3.0, 3.0], None]
+
+    def test_one_that_requires_it_again_takes_it(self):
+        w = leaf([1.0, 2.0])
+        y = (w * 3).sum()
+        w.requires_grad_(False)
+        w.requires_grad_()
+        y.backward()
+        check(w.grad, [3.0, 3.0])
+
+
+def test_grad_has_a_quiet_name():
+    p, g = leaf([1.0, 2.0]), torch.tensor([3.0, 4.0], dtype=torch.float64)
+    p._grad = g
+    assert p.grad is g
+    assert p._grad is g
+    p._grad = None
+    assert p.grad is None
+    with pytest.raises(RuntimeError, match="a gradient of size"):
+        p._grad = torch.ones(3, dtype=torch.float64)
+    assert (p * 2)._grad is None  # no warning, unlike .grad

@@ -212,3 +212,31 @@ def test_no_cycle_is_left_by_a_jvp_that_saved_its_output():
         del y
     gc.collect()
     assert dead() is None
+
+
+def test_jvp_sees_what_was_saved_for_forward_and_nothing_else():
+    seen = []
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x, kept):
+            ctx.save_for_backward(x)
+            if kept:
+                ctx.save_for_forward(x, x * 3)
+            return x * x
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            seen.append([s.tolist() for s in ctx.saved_tensors])
+            return t
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append([s.tolist() for s in ctx.saved_tensors])
+            return g, None
+
+    x = torch.tensor([2.0], requires_grad=True)
+    with fwAD.dual_level():
+        for kept in (True, False):
+            Square.apply(fwAD.make_dual(x, torch.ones(1)), kept).sum().backward()
+    assert seen == [[[2.0], [6.0]], [[2.0]], [], [[2.0]]]

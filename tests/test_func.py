@@ -498,3 +498,72 @@ class TestFunctorch:
         for bad in ([], [models[0], torch.nn.ReLU()], [models[0], torch.nn.Linear(3, 2).eval()]):
             with pytest.raises(RuntimeError, match="combine_state_for_ensemble: Expected"):
                 functorch.combine_state_for_ensemble(bad)
+
+
+class TestInferenceMode:
+    """Transforms inside ``inference_mode`` differentiate all the same."""
+
+    def test_reverse_mode(self):
+        with torch.inference_mode():
+            x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+            w = torch.tensor([3.0, 5.0], dtype=torch.float64)
+            check(grad(lambda t: (t * t * w).sum())(x), [6.0, 20.0])
+            _value, pull = vjp(torch.sin, x)
+            check(pull(w)[0], x.cos() * w)
+            check(jacrev(torch.sin)(x), torch.diag(x.cos()))
+            check(hessian(lambda t: (t**3).sum())(x), torch.diag(6 * x))
+            check(vmap(grad(torch.sin))(x), x.cos())
+            check(grad(grad(torch.sin))(x[0]), -x[0].sin())
+            assert torch.is_inference_mode_enabled()
+            assert not (x * 2).requires_grad
+
+    def test_forward_mode(self):
+        with torch.inference_mode():
+            x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+            _value, tangent = jvp(torch.sin, (x,), (torch.ones_like(x),))
+            check(tangent, x.cos())
+            check(jacfwd(torch.sin)(x), torch.diag(x.cos()))
+
+    def test_tensors_from_outside(self):
+        x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        with torch.inference_mode():
+            g = grad(lambda t: (t * t).sum())(x)
+        check(g, [2.0, 4.0])
+        assert not g.requires_grad
+
+
+def test_a_tangent_inside_the_forward_of_a_function():
+    class Slope(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return jvp(torch.sin, (x,), (torch.ones_like(x),))[1]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = torch.tensor([0.5], dtype=torch.float64)
+    check(Slope.apply(x), x.cos())
+    check(Slope.apply(x.clone().requires_grad_()), x.cos())
+    with torch.autograd.forward_ad.dual_level():  # whose own tangents forward does not see
+        check(Slope.apply(x), x.cos())
+
+
+def test_results_over_captured_tensors_are_plain():
+    """An inner transform's stand-in for a plain tensor is nobody's variable once it has ended."""
+    w = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    inner = grad(lambda x: grad(lambda y: (y * y * x).sum())(w).sum())(w)
+    check(inner, [2.0, 4.0])
+    assert not inner.requires_grad
+    third = grad(lambda x: grad(lambda y: grad(lambda z: (z**3 * y * x).sum())(w).sum())(w).sum())(
+        w
+    )
+    check(third, 3 * w**2)
+    assert not third.requires_grad
+    rows = jacrev(lambda x: grad(lambda y: (y * y * x).sum())(w))(w)
+    check(rows, torch.diag(2 * w))
+    assert not rows.requires_grad
+    _, pull = vjp(lambda x: grad(lambda y: (y * y * x).sum())(w), w)
+    assert not pull(w)[0].requires_grad
+    captured = torch.tensor([3.0, 4.0], dtype=torch.float64, requires_grad=True)
+    assert grad(lambda x: grad(lambda y: (y * y * x * captured).sum())(w).sum())(w).requires_grad

@@ -345,3 +345,56 @@ def test_decorated_classes_are_made_in_the_mode(mode):
         expected = torch.is_grad_enabled()
     assert make(torch.ones(1, requires_grad=True)).recorded == expected
     assert torch.is_grad_enabled() == before
+
+
+class TestInferenceTensors:
+    def test_views_in_inference_mode_belong_to_no_graph(self):
+        with torch.inference_mode():
+            x = torch.ones(2, 3, requires_grad=True)
+            for view in (x.view(-1), x[0], x.t(), x.expand(2, 2, 3), x.unbind()[0]):
+                assert not view.requires_grad
+                assert view.is_inference()
+                assert view._base is None
+
+    def test_views_of_normal_tensors_there_are_views(self):
+        x = torch.ones(2, 3, requires_grad=True)
+        with torch.inference_mode():
+            view = x.view(-1)
+        assert view.requires_grad
+        assert view.is_leaf
+        assert not view.is_inference()
+        y = x * 1
+        with torch.inference_mode():
+            late = y.view(-1)
+        with pytest.raises(RuntimeError, match="created in inference mode"):
+            late.add_(1)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda x: x.resize_(6),
+            lambda x: x.resize_as_(torch.ones(6)),
+            lambda x: x.transpose_(0, 1),
+            lambda x: x.t_(),
+            lambda x: x.squeeze_(),
+            lambda x: x.unsqueeze_(0),
+            lambda x: x.swapaxes_(0, 1),
+            lambda x: x.set_(torch.ones(3)),
+            lambda x: x.add_(1),
+        ],
+    )
+    def test_no_change_in_place_outside(self, change):
+        with torch.inference_mode():
+            x = torch.ones(2, 3)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside"):
+            change(x)
+        with torch.inference_mode():
+            change(x)
+
+    def test_shapes_of_tensors_that_require_grad_may_change_inside(self):
+        x = torch.ones(2, 3, requires_grad=True)
+        with torch.inference_mode():
+            assert x.resize_(4).shape == (4,)
+            assert x.detach_().requires_grad
+        with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+            x.resize_(2)

@@ -379,3 +379,120 @@ def test_a_tensor_multiplied_by_itself_in_place_has_the_right_gradient():
     y.mul_(y)
     y.sum().backward()
     assert x.grad.tolist() == [4.0, 6.0]
+
+
+class TestAssigningData:
+    """The version counter belongs to the tensor: new memory does not make an old write unseen."""
+
+    def test_a_write_before_it_is_noticed(self):
+        x = leaf([1.0, 2.0])
+        a = x.clone()
+        y = (a * a).sum()
+        with torch.no_grad():
+            a.add_(1)
+        a.data = a.data.clone()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+    def test_a_leaf_written_without_recording(self):
+        x = leaf([1.0, 2.0])
+        y = (x * x).sum()
+        with torch.no_grad():
+            x.add_(1)
+        x.data = torch.zeros(2, dtype=torch.float64)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+    def test_without_a_write_the_new_values_are_used(self):
+        x = leaf([1.0, 2.0])
+        y = (x * x).sum()
+        new = torch.tensor([5.0, 6.0], dtype=torch.float64)
+        new.add_(0)  # its own versions do not matter
+        x.data = new
+        y.backward()
+        check(x.grad, [10.0, 12.0])
+
+    def test_a_write_after_it_is_noticed(self):
+        x = leaf([1.0, 2.0])
+        x.data = torch.ones(2, dtype=torch.float64)
+        y = (x * x).sum()
+        x.data = torch.zeros(2, dtype=torch.float64).add_(1)
+        with torch.no_grad():
+            x.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+    def test_what_others_saved_of_the_new_memory_stays_valid(self):
+        x, p = leaf([1.0, 2.0]), leaf([0.0, 0.0])
+        with torch.no_grad():
+            for _ in range(3):
+                p.add_(1)
+        fast = x * 3
+        loss = (fast * fast).sum()
+        p.data = fast
+        loss.backward()
+        check(x.grad, [18.0, 36.0])
+
+    def test_many_assignments(self):
+        x = leaf([1.0, 2.0])
+        with torch.no_grad():
+            x.add_(1)
+        y = (x * x).sum()
+        for _ in range(50):
+            x.data = x.data * 1
+        y.backward()
+        check(x.grad, [4.0, 6.0])
+
+    def test_set_counts_as_a_write(self):
+        x = leaf([1.0, 2.0])
+        y = (x * x).sum()
+        with torch.no_grad():
+            x.set_(torch.zeros(2, dtype=torch.float64))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
+class TestOpsWithoutDerivative:
+    @pytest.mark.parametrize(
+        "op", ["logical_and_", "logical_or_", "logical_xor_", "eq_", "lt_", "ne_"]
+    )
+    def test_integers_never_require_grad(self, op):
+        a, b = torch.tensor([1, 0]), leaf([1.0, 2.0])
+        getattr(a, op)(b)
+        assert not a.requires_grad
+        assert a.grad_fn is None
+
+    def test_a_plain_float_stays_plain(self):
+        a = torch.tensor([1.0, 0.0], dtype=torch.float64)
+        assert not a.logical_and_(leaf([1.0, 2.0])).requires_grad
+
+    def test_what_is_overwritten_gets_no_gradient(self):
+        x = leaf([1.0, 2.0])
+        a = x * 3
+        a.logical_and_(torch.ones(2))
+        a.sum().backward()
+        check(x.grad, [0.0, 0.0])
+
+
+class TestLeafThatIsAView:
+    def test_a_view_of_it_cannot_be_written(self):
+        base = torch.zeros(4, dtype=torch.float64)
+        b = base[:2].requires_grad_()
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            b[:1].add_(1)
+
+    def test_a_recorded_write_through_another_view_gives_it_a_history(self):
+        base, w = torch.ones(4, dtype=torch.float64), leaf([2.0, 3.0, 4.0])
+        b = base[:2].requires_grad_()
+        base[:3].mul_(w)
+        assert not b.is_leaf
+        b.sum().backward()
+        check(w.grad, [1.0, 1.0, 0.0])
+
+    def test_a_write_that_is_not_recorded_leaves_it_a_leaf(self):
+        base = torch.zeros(4, dtype=torch.float64)
+        b = base[:2].requires_grad_()
+        base.add_(1)
+        assert b.is_leaf
+        (b * b).sum().backward()
+        check(b.grad, [2.0, 2.0])

@@ -167,3 +167,53 @@ def test_hooks_keep_no_tensors():
         return weakref.ref(x), weakref.ref(out)
 
     assert all(ref() is None for ref in run())
+
+
+class TestMemoryOfHookedModules:
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    def test_inputs_and_outputs_are_the_callers(self, requires_grad):
+        seen = []
+
+        class Doubles(nn.Module):
+            def forward(self, x):
+                seen.append(x.data_ptr())
+                y = x * 2
+                seen.append(y.data_ptr())
+                return y
+
+        module = Doubles()
+        module.register_full_backward_hook(lambda *_: None)
+        module.register_full_backward_pre_hook(lambda *_: None)
+        x = torch.ones(2, requires_grad=requires_grad)
+        y = module(x)
+        assert seen == [x.data_ptr(), y.data_ptr()]
+
+    def test_writes_inside_reach_the_argument_and_its_history(self):
+        class Writes(nn.Module):
+            def forward(self, x, w):
+                x.mul_(w)
+                return x + 1
+
+        for hooked in (False, True):
+            module, log = Writes(), []
+            if hooked:
+                module.register_full_backward_hook(lambda m, gi, go, log=log: log.append(len(gi)))
+            w, plain, x = randleaf(2), torch.ones(2, dtype=torch.float64), randleaf(2, seed=1)
+            y = module(plain, w)
+            assert plain.requires_grad
+            (plain * y).sum().backward()
+            check(w.grad, 2 * w + 1)
+            z = x * 1
+            module(z, w).sum().backward()
+            check(x.grad, w)
+            assert log == [2, 2] * hooked
+
+    def test_a_result_may_be_written(self):
+        module, log = nn.Linear(2, 2, dtype=torch.float64), []
+        module.register_full_backward_hook(lambda m, gi, go: log.append(go[0].tolist()))
+        x = randleaf(2)
+        y = module(x)
+        y.mul_(3)
+        y.sum().backward()
+        check(x.grad, 3 * module.weight.sum(0))
+        assert log == [[3.0, 3.0]]

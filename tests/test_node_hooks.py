@@ -77,17 +77,6 @@ class TestNodeHooks:
         (x * 1).backward()
         assert calls == []
 
-    def test_a_pass_that_ends_at_a_tensor_does_not_run_its_node(self):
-        log = []
-        x = leaf(1.0)
-        y = x * 2
-        y.register_hook(lambda g: log.append("tensor"))
-        y.grad_fn.register_prehook(lambda g: log.append("node"))
-        (y * 3).backward(inputs=[y])
-        assert log == ["tensor"]
-        assert y.grad.item() == 3
-        assert x.grad is None
-
     def test_wrong_counts_raise(self):
         y = leaf(1.0) * leaf(2.0)
         y.grad_fn.register_hook(lambda i, o: (i[0],))
@@ -162,3 +151,55 @@ class TestSeveralTensors:
     def test_unknown_modes_are_refused(self):
         with pytest.raises(ValueError, match="Expects mode to be one of"):
             self.hooked((leaf(1.0),), mode="some")
+
+
+class TestRecordingInHooks:
+    """Hooks run unrecorded unless the pass records itself."""
+
+    def test_a_leaf_may_be_updated_after_accumulation(self):
+        p = leaf([1.0, 2.0])
+        p.register_post_accumulate_grad_hook(lambda p: p.sub_(p.grad))
+        (p * 2).sum().backward()
+        check(p, [-1.0, 0.0])
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_every_kind(self, create_graph):
+        p, seen = leaf([1.0]), []
+        y = p * 2
+
+        def note(*_):
+            seen.append(torch.is_grad_enabled())
+
+        y.register_hook(note)
+        accumulator = torch.autograd.graph.get_gradient_edge(p).node
+        for node in (y.grad_fn, accumulator):
+            node.register_hook(note)
+            node.register_prehook(note)
+        p.register_post_accumulate_grad_hook(note)
+        y.backward(create_graph=create_graph)
+        assert seen == [create_graph] * 6
+        p.grad = None
+
+
+class TestHooksOfInputs:
+    def test_backward_to_a_result_runs_the_hooks_of_its_node(self):
+        a, calls = leaf([1.0, 2.0]), []
+        b = a * 2
+        b.grad_fn.register_prehook(lambda g: calls.append("pre") or (g[0] * 10,))
+        b.grad_fn.register_hook(lambda gi, go: calls.append("post"))
+        b.register_hook(lambda g: calls.append("tensor"))
+        c = (b * 3).sum()
+        c.backward(inputs=(b,), retain_graph=True)
+        assert calls == ["tensor", "pre", "post"]
+        check(b.grad, [3.0, 3.0])
+        assert a.grad is None
+
+    def test_grad_runs_those_of_nodes_it_goes_through(self):
+        a, calls = leaf([1.0, 2.0]), []
+        b = a * 2
+        b.grad_fn.register_prehook(lambda g: calls.append("pre"))
+        c = (b * 3).sum()
+        torch.autograd.grad(c, b, retain_graph=True)
+        assert calls == []
+        torch.autograd.grad(c, (b, a))
+        assert calls == ["pre"]

@@ -179,8 +179,8 @@ def test_a_mode_without_a_method_says_so():
         torch.ones(2)
     with BaseTorchFunctionMode():
         assert torch.ones(2).tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match="no mode is active"):
-        torch._C._pop_function_mode()
+    with pytest.raises(RuntimeError, match="left without having been entered"):
+        TorchFunctionMode().__exit__()
 
 
 def test_python_functions_can_be_overridden():

@@ -207,7 +207,7 @@ class TestNesting:
                 log.append(f"unpack {name}")
                 return t / scale
 
-            return saved_tensors_hooks(pack, unpack)
+            return saved_tensors_hooks(pack, unpack, compose=True)
 
         x = leaf([1.0])
         with pair("outer", 2), pair("inner", 4):

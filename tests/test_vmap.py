@@ -121,7 +121,7 @@ def test_an_index_of_each_sample():
     check(vmap(lambda n: x[0][n])(i), x[0][i])
 
 
-def test_writes_in_place_stay_inside():
+def test_writes_in_place():
     x = randn(3, 2)
     before = x.clone()
 
@@ -131,8 +131,9 @@ def test_writes_in_place_stay_inside():
         a.add_(a.sum())
         return a
 
-    check(vmap(f)(x), slices(lambda a: f(a.clone()), x))
-    check(x, before)
+    expected = slices(f, before)
+    check(vmap(f)(x), expected)
+    check(x, expected)
 
 
 def masked(a, value, dim=None):
@@ -466,3 +467,90 @@ def test_a_batched_tensor_that_escapes_still_explains_itself():
     with pytest.raises(RuntimeError, match="batched tensor"):
         kept[0].item()
     assert "batched" in repr(kept[0])
+
+
+class TestWritesReachTheOutside:
+    def test_the_argument_changes(self):
+        for in_dims in (0, 1):
+            x = torch.zeros(3, 2)
+            result = vmap(lambda u: u.add_(1), in_dims=in_dims)(x)
+            check(x, [[1.0, 1.0]] * 3)
+            assert result.tolist() == (x if in_dims == 0 else x.t()).tolist()
+
+    def test_a_part_of_it(self):
+        x = torch.zeros(3, 2)
+        vmap(lambda u: u[0].add_(1))(x)
+        check(x, [[1.0, 0.0]] * 3)
+        view = torch.zeros(3, 4)
+        vmap(lambda u: u.fill_(5))(view[:, ::2])
+        check(view, [[5.0, 0.0, 5.0, 0.0]] * 3)
+
+    def test_nested_regions(self):
+        x = torch.zeros(2, 3, 2)
+        vmap(vmap(lambda u: u.add_(1)))(x)
+        assert x.sum() == 12
+        assert x._version == 1
+
+    @pytest.mark.parametrize("in_dims", [0, 1])
+    def test_history(self, in_dims):
+        x = randn(3, 2).requires_grad_()
+        z = x * 1
+        vmap(lambda u: u.mul_(2).add_(1), in_dims=in_dims)(z)
+        (z * z).sum().backward()
+        check(x.grad, 4 * (2 * x + 1))
+
+    def test_values_with_a_history_written_to_a_plain_tensor(self):
+        x, y = torch.zeros(3, 2, dtype=torch.float64), randn(3, 2).requires_grad_()
+
+        def write(u, v):
+            u[1:].copy_(v[:1])
+            return u * 2
+
+        result = vmap(write)(x, y)
+        assert x.requires_grad
+        (x.sum() + result.sum()).backward()
+        check(y.grad, [[3.0, 0.0]] * 3)
+
+    def test_a_leaf_is_refused(self):
+        x = torch.zeros(3, 2, requires_grad=True)
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            vmap(lambda u: u.add_(1))(x)
+        check(x, [[0.0, 0.0]] * 3)
+
+    def test_memory_that_samples_share_is_refused(self):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            vmap(lambda u: u.add_(1))(torch.zeros(2).expand(3, 2))
+
+    def test_what_was_saved_is_checked(self):
+        x = randn(3, 2).requires_grad_()
+        z = x * 1
+        y = (z[1] * z[1]).sum()
+        vmap(lambda u: u.add_(1))(z)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+    def test_a_result_that_is_an_argument_shows_it(self):
+        x = randn(3, 2).requires_grad_()
+        z = x * 1
+        result = vmap(lambda u: u[:1])(z)
+        result.mul_(5)
+        z.sum().backward()
+        check(x.grad, [[5.0, 1.0]] * 3)
+
+    def test_tangents(self):
+        x = randn(3, 2)
+
+        def write(t):
+            z = t * 1
+            vmap(lambda u: u.mul_(u + 1))(z)
+            return z
+
+        _, tangent = jvp(write, (x,), (torch.ones_like(x),))
+        check(tangent, 2 * x + 1)
+
+    def test_logical_operations(self):
+        x = randn(3, 2).requires_grad_()
+        z = x * 1
+        vmap(lambda u: u.logical_and_(torch.ones(2)))(z)
+        z.sum().backward()
+        check(x.grad, [[0.0, 0.0]] * 3)

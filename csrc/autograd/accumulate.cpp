@@ -59,12 +59,8 @@ Var in_layout_of(const Tensor* variable, const Var& grad) {
 
 }  // namespace
 
-// _set_grad_layout(on): whether gradients take their parameters' strides; the setting before.
-PyObject* set_grad_layout(PyObject*, PyObject* on) {
-  int value = PyObject_IsTrue(on);
-  if (value < 0) return nullptr;
-  return PyBool_FromLong(std::exchange(grad_layout, value));
-}
+// Whether gradients take their parameters' strides.
+bool& grad_layout_switch() { return grad_layout; }
 
 const NodeClass accumulate_class = {.name = "AccumulateGrad",
                                     .apply = apply,

@@ -25,8 +25,18 @@ bool has_nan(const Var& v) {
 void check_anomaly(Node* node, const Pass& pass) {
   if (!modes.anomaly_check_nan) return;
   for (uint32_t i = 0; i < node->edge_count; i++)
-    if (pass.results[i] && has_nan(pass.results[i]))
-      fail("Function '", Py_TYPE(node)->tp_name, "' returned nan values in its ", i, "th output.");
+    if (pass.results[i] && has_nan(pass.results[i])) {
+      bool arrived = false;
+      for (uint32_t k = 0; k < node->output_count; k++)
+        arrived = arrived || (pass.grads[k] && has_nan(pass.grads[k]));
+      fail("Function '", Py_TYPE(node)->tp_name, "' returned nan values in its ", i, "th output.",
+           arrived
+               ? "\n  It only passed them on: the gradient that arrived was nan already. It was "
+                 "given to backward(), made by a hook, or is a sum of infinities."
+               : "");
+    }
 }
+
+thread_local Node* evaluated = nullptr;
 
 }  // namespace rl

@@ -5,6 +5,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/batch.h"
+#include "autograd/deep.h"
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
@@ -177,7 +178,9 @@ class Run {
     bool execute = true;
     if (!wanted_.empty()) {
       execute = capture(node, grads);
-      if (!is_leaf) execute = leads_on(node);
+      // backward(inputs=[a result]) runs the hooks of the node that made it.
+      bool hooked = execute && node->hooks && (node->hooks->pre || node->hooks->post);
+      if (!is_leaf) execute = hooked || leads_on(node);
     }
     if (!execute) return;
     if (node->freed && saved_hooks.strict) fail_second_time(node);
@@ -189,14 +192,14 @@ class Run {
     run(node, grads, outputs);
   }
 
-  // Collects what was asked for at this node; whether a leaf shall accumulate.
+  // Collects what was asked for at this node; whether backward() shall fill the .grad of one.
   bool capture(Node* node, Var* grads) {
     bool accumulates = false;
     for (size_t i = 0; i < request_.inputs.size(); i++) {
       const Edge& input = request_.inputs[i];
       if (input.node != node) continue;
-      if (request_.accumulate && node->cls == &accumulate_class) accumulates = true;
-      else captured_[i] = grads[input.nr];
+      if (request_.accumulate) accumulates = true;
+      if (!request_.accumulate || node->cls != &accumulate_class) captured_[i] = grads[input.nr];
     }
     return accumulates;
   }
@@ -210,10 +213,11 @@ class Run {
     if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, 0, grad, meta);
     bool watched = node->hooks && node->hooks->post;
     Var seen = watched ? for_user(grad) : Var();
-    accumulate_grad(variable, std::move(grad), request_.create_graph);
+    // A leaf that was told since not to require grad takes none; its hooks see the pass.
+    if (requires_grad(variable)) accumulate_grad(variable, std::move(grad), request_.create_graph);
     if (variable->extra && variable->extra->post_accumulate_hooks)
-      run_post_accumulate_hooks(variable);
-    if (watched) run_post_hooks(node, nullptr, 0, &seen, 1);
+      run_post_accumulate_hooks(variable, request_.create_graph);
+    if (watched) run_post_hooks(node, nullptr, 0, &seen, 1, request_.create_graph);
   }
 
   void run(Node* node, Var* grads, uint32_t outputs) {
@@ -242,7 +246,8 @@ class Run {
       Sharing sharing(shares_ && !function);
       apply_node(node, pass);
     }
-    if (node->hooks && node->hooks->post) run_post_hooks(node, results, edges, grads, outputs);
+    if (node->hooks && node->hooks->post)
+      run_post_hooks(node, results, edges, grads, outputs, request_.create_graph);
     if (!request_.keep_graph) free_saved(node, number_);
     for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
     for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]));
@@ -352,6 +357,11 @@ void apply_node(Node* node, Pass& pass) {
   Profiled event;
   if (modes.profiled) [[unlikely]]
     event.node(node);
+  struct Evaluation {
+    Node* before;
+    explicit Evaluation(Node* now) : before(std::exchange(evaluated, now)) {}
+    ~Evaluation() { evaluated = before; }
+  } evaluation(modes.anomaly ? node : nullptr);
   try {
     GradMode mode(pass.create_graph);
     node->cls->apply(node, pass);
@@ -363,9 +373,36 @@ void apply_node(Node* node, Pass& pass) {
   }
 }
 
+std::vector<Var> call_node(Node* node, std::vector<Var>& grads) {
+  std::vector<Var> results(node->edge_count);
+  bool record = modes.records();
+  if (node->cls == &accumulate_class) {
+    if (grads[0]) accumulate_grad(accumulated_variable(node), grads[0], record);
+    return results;
+  }
+  Pass pass{record, record || dual_levels || batched_tensors, grads.data(), results.data()};
+  pass.wanted = 0;
+  for (uint32_t i = 0; i < node->edge_count; i++)
+    if (node->edges[i].node) pass.wanted |= uint64_t(1) << (i < 63 ? i : 63);
+  bool any = is_function(node);
+  for (const Var& g : grads) any = any || g;
+  if (any) apply_node(node, pass);
+  for (uint32_t i = 0; i < node->edge_count; i++) {
+    const Edge& to = node->edges[i];
+    if (!results[i] || !to.node) continue;
+    const TensorMeta& meta = to.node->meta(to.nr);
+    if (results[i].sizes() != meta.sizes) results[i] = ops::sum_to(results[i], meta.sizes);
+    if (results[i].dtype() != meta.dtype) results[i] = ops::to(results[i], meta.dtype);
+  }
+  return results;
+}
+
 std::vector<Var> run_backward(Request& request) {
-  Run run(request);
-  return run.go();
+  auto go = [&] {
+    Run run(request);
+    return run.go();
+  };
+  return Run::active ? deeply(go) : go();
 }
 
 Var for_user(Var grad) {

@@ -27,6 +27,8 @@ bool will_execute(Node* node);
 // One node's formula, with its result count checked and its errors annotated; also used by nodes
 // that wrap another (CopySlices).
 void apply_node(Node* node, Pass& pass);
+// The same as a function of its own, for grad_fn(grad): recorded where that is on, without hooks.
+std::vector<Var> call_node(Node* node, std::vector<Var>& grads);
 
 // Adds a gradient to .grad by torch's rules of ownership and layout.
 void accumulate_grad(Tensor* variable, Var grad, bool create_graph);

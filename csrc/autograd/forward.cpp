@@ -187,9 +187,15 @@ void take_over(Tensor* t, const Var& written) {
   replace_tangents(t, written);
 }
 
+static Levels revealed = 0;  // levels that entering made visible
+
 int enter_dual_level() {
   check(dual_levels < kMaxLevels, "forward AD: at most ", kMaxLevels, " dual levels may be nested");
   levels().emplace_back();
+  // Also where outer levels are out of sight: inside the forward of a custom Function.
+  Levels bit = Levels(1) << dual_levels;
+  if (!(modes.levels & bit)) revealed |= bit;
+  modes.levels |= bit;
   return dual_levels++;
 }
 
@@ -202,6 +208,9 @@ void exit_dual_level() {
   }
   levels().pop_back();
   dual_levels--;
+  Levels bit = Levels(1) << dual_levels;
+  if (revealed & bit) modes.levels &= ~bit;
+  revealed &= ~bit;
 }
 
 Var make_dual(const Var& primal, const Var& tangent, int level) {

@@ -113,8 +113,10 @@ void run_pre_hooks(Node* node, Var* grads, bool create_graph) {
   }
 }
 
-void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint32_t outputs) {
+void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint32_t outputs,
+                    bool create_graph) {
   if (PyDict_GET_SIZE(node->hooks->post) == 0) return;
+  GradMode mode(create_graph);
   Object list(PyDict_Values(node->hooks->post));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
     Object in(tuple_for_user(results, inputs)), out(tuple_for_user(grads, outputs));
@@ -134,12 +136,12 @@ void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint3
   }
 }
 
-void run_post_accumulate_hooks(Tensor* variable) {
+void run_post_accumulate_hooks(Tensor* variable, bool create_graph) {
+  GradMode mode(create_graph);
   Var keep(variable);
   Object list(PyDict_Values(variable->extra->post_accumulate_hooks));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
     Object result(PyObject_CallOneArg(PyList_GET_ITEM(list.p, i), keep.object()));
-    if (result.p != Py_None) fail("Tensor post accumulate grad hooks should return None.");
   }
 }
 

@@ -8,8 +8,9 @@ namespace rl {
 // Tensor hooks of each output in order of registration, then retain_grad.
 void run_tensor_hooks(Node* node, Var* grads, bool create_graph);
 void run_pre_hooks(Node* node, Var* grads, bool create_graph);
-void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint32_t outputs);
-void run_post_accumulate_hooks(Tensor* variable);
+void run_post_hooks(Node* node, Var* results, uint32_t inputs, Var* grads, uint32_t outputs,
+                    bool create_graph);
+void run_post_accumulate_hooks(Tensor* variable, bool create_graph);
 
 // The nodes of custom Functions are called even when no gradient arrived.
 bool is_function(const Node* node);

@@ -47,6 +47,7 @@ void adopt_view(Tensor* t) {
   node->payload<PartPtr>() = new Part(t, e.base);
   set_edge(node, 0, e.base);
   set_history(t, node, 0);
+  t->requires_grad = false;  // it may have been a leaf of its own
   e.view_version = t->storage->version;
   move_retained(t, before, before_nr);
   release_node(before);
@@ -94,7 +95,6 @@ Node* grad_fn_of(Tensor* t) {
   if (!is_view(t)) return t->grad_fn;
   Extra& e = *t->extra;
   if (e.view_version == t->storage->version || !requires_grad(e.base)) return t->grad_fn;
-  if (t->requires_grad && !t->grad_fn) return nullptr;  // a view that became a leaf of its own
   if (e.creation == Creation::CustomFunction) refuse_view(t);
   adopt_view(t);
   return t->grad_fn;
@@ -107,7 +107,8 @@ void check_inplace(Tensor* t, const char* op) {
     Tensor* base = t->extra->base;
     if (!t->grad_fn && t->requires_grad && !requires_grad(base))
       fail("a leaf Variable that requires grad is being used in an in-place operation. (", op, ")");
-    if (base->requires_grad && !base->grad_fn)
+    // The leaf is the base, or a view of it that this one was taken of.
+    if (!base->grad_fn)
       fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (",
            op, ")");
     if (t->extra->creation == Creation::Inference) refuse_view(t);

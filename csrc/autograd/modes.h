@@ -16,6 +16,7 @@ struct Modes {
   bool autocast = false;           // ops that state a policy cast their arguments
   bool profiled = false;           // ops and nodes are timed
   bool derives = false;            // a backward pass that records itself is running
+  bool transforms = false;         // a transform of func runs, perhaps in inference mode
   bool shares = false;             // ops look for results they gave before (autograd/sharing.h)
   uint64_t levels = ~uint64_t(0);  // the dual levels whose tangents are seen, a bit for each
 

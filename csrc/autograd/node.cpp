@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "autograd/anomaly.h"
 #include "autograd/batch.h"
 #include "autograd/sharing.h"
 #include "tensor/pool.h"
@@ -44,6 +45,11 @@ void keep_stack(Node* node) {
   for (int i = 0; i < depth; i++) {
     Py_INCREF(codes[i]);
     stack.push_back({codes[i], lastis[i]});
+  }
+  if (evaluated) {
+    Py_INCREF(evaluated);
+    node->hooks->induced_by = evaluated;
+    if (evaluated->leads_to_python && !node->leads_to_python) mark(node);
   }
 }
 
@@ -136,6 +142,7 @@ void drop_hooks(NodeHooks* hooks) {
   Py_CLEAR(hooks->pre);
   Py_CLEAR(hooks->post);
   Py_CLEAR(hooks->metadata);
+  release_node(std::exchange(hooks->induced_by, nullptr));
 }
 
 }  // namespace
@@ -279,16 +286,24 @@ Edge gradient_edge(Tensor* t) {
 
 namespace {
 
-// Puts the forward call's frames on the exception, outermost first; returns them as text.
-std::string attach_stack(PyObject* exception, const std::vector<Where>& stack) {
-  std::string text = "\nTraceback of the forward call (most recent call last):";
-  PyObject* frames = PyList_New(0);
+// Frames as Python prints them, the outermost first.
+std::string stack_text(const std::vector<Where>& stack) {
+  std::string text;
   for (size_t i = stack.size(); i-- > 0;) {
     const Where& frame = stack[i];
     text +=
         concat("\n  File \"", frame.file(), "\", line ", frame.line(), ", in ", frame.function());
     std::string at = frame.text_with_source(), lead = frame.text() + ": ";
     if (at.size() > lead.size()) text += "\n    " + at.substr(lead.size());
+  }
+  return text;
+}
+
+// Puts the forward call's frames on the exception, the outermost first.
+void attach_stack(PyObject* exception, const std::vector<Where>& stack) {
+  PyObject* frames = PyList_New(0);
+  for (size_t i = stack.size(); i-- > 0;) {
+    const Where& frame = stack[i];
     PyObject* entry =
         Py_BuildValue("(sis)", frame.file().c_str(), frame.line(), frame.function().c_str());
     if (frames && entry) PyList_Append(frames, entry);
@@ -297,7 +312,27 @@ std::string attach_stack(PyObject* exception, const std::vector<Where>& stack) {
   if (frames) PyObject_SetAttrString(exception, "forward_traceback", frames);
   Py_XDECREF(frames);
   PyErr_Clear();
-  return text;
+}
+
+// What PyTorch says in anomaly mode when a node raises. The exception goes on whatever becomes of
+// the warning.
+void warn_of_anomaly(const Node* node) {
+  auto has_stack = [](const Node* n) { return n->hooks && !n->hooks->stack.empty(); };
+  std::string text = concat("Error detected in ", Py_TYPE(node)->tp_name, ". ");
+  if (has_stack(node))
+    text += "Traceback of forward call that caused the error:" + stack_text(node->hooks->stack);
+  else
+    text +=
+        "No forward pass information available. Enable detect anomaly during forward pass for "
+        "more information.";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) PyErr_Clear();
+  for (const Node* n = node; n->hooks && (n = n->hooks->induced_by);) {
+    text = concat("Previous calculation was induced by ", Py_TYPE(n)->tp_name, ". ");
+    text += has_stack(n) ? "Traceback of forward call that induced the previous calculation:" +
+                               stack_text(n->hooks->stack)
+                         : "No forward pass information available.";
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) PyErr_Clear();
+  }
 }
 
 }  // namespace
@@ -312,8 +347,11 @@ void annotate_error(Node* node) {
         concat("raised in ", node->cls ? Py_TYPE(node)->tp_name : "a node",
                ", the backward of the operation at ", node->where.text_with_source());
     bool whole = node->hooks && !node->hooks->stack.empty();
-    std::string text = attach_stack(value, whole ? node->hooks->stack : std::vector{node->where});
-    if (whole) note += text;
+    attach_stack(value, whole ? node->hooks->stack : std::vector{node->where});
+    if (whole)
+      note += "\nTraceback of the forward call (most recent call last):" +
+              stack_text(node->hooks->stack);
+    if (modes.anomaly) warn_of_anomaly(node);
     PyObject* done = PyObject_CallMethod(value, "add_note", "s", note.c_str());
     if (!done) PyErr_Clear();
     Py_XDECREF(done);

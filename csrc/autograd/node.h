@@ -36,7 +36,8 @@ struct NodeHooks {
   PyObject* pre = nullptr;   // dict: fn(grad_outputs)
   PyObject* post = nullptr;  // dict: fn(grad_inputs, grad_outputs)
   PyObject* metadata = nullptr;
-  std::vector<Where> stack;  // of anomaly mode: the forward call's frames, innermost first
+  std::vector<Where> stack;    // of anomaly mode: the forward call's frames, innermost first
+  Node* induced_by = nullptr;  // and the node in whose backward it was made
 };
 
 // One call of a node's formula.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "autograd/batch.h"
 #include "autograd/forward.h"
+#include "ops/batch.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -39,6 +41,19 @@ Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int
 Part::Part(const Tensor* view, const Tensor* base)
     : pairs_of_base_(is_complex(base->dtype) && !is_complex(view->dtype)),
       pairs_of_view_(is_complex(view->dtype) && !is_complex(base->dtype)) {
+  Var whole_view;
+  if (const Batch* batch = batch_of(view)) [[unlikely]] {
+    whole_view = alias(view);
+    view = whole_view.get();
+    const Batch* outer = batch_of(base);
+    for (int i = batch->levels.size(); i-- > 0;) {
+      if (outer && outer->levels.contains(batch->levels[i])) continue;
+      levels_.insert(0, batch->levels[i]);
+      level_sizes_.insert(0, batch->sizes[i]);
+      whole_view->sizes.insert(0, batch->sizes[i]);
+      whole_view->strides.insert(0, batch->strides[i]);
+    }
+  }
   if (base->contiguous && view->dtype == base->dtype) {
     region_ = region_in(base, view->sizes, view->strides, view->offset);
     return;
@@ -65,12 +80,25 @@ Var Part::from_rows(Var rows) const {
 }
 
 Var Part::as_part(const Var& values) const {
-  return pairs_of_view_ ? ops::view_as_real(ops::contiguous(values)) : values;
+  Var all = shown(values);
+  return pairs_of_view_ ? ops::view_as_real(ops::contiguous(all)) : all;
+}
+
+Var Part::shown(const Var& values) const {
+  Var all = values;
+  for (int i = levels_.size(); i-- > 0;)
+    all = ops::remove_batch_dim(all, levels_[i], level_sizes_[i], 0);
+  return all;
+}
+
+Var Part::hidden(Var part) const {
+  for (int64_t level : levels_) part = ops::add_batch_dim(part, 0, level);
+  return part;
 }
 
 Var Part::read(const Var& base) const {
   Var part = ops::as_strided(rows(base), region_.sizes, region_.strides, region_.offset);
-  return pairs_of_view_ ? ops::view_as_complex(ops::contiguous(part)) : part;
+  return hidden(pairs_of_view_ ? ops::view_as_complex(ops::contiguous(part)) : part);
 }
 
 Var Part::written(const Var& base, const Var& values) const {

@@ -18,7 +18,8 @@ Ints memory_order(const Tensor* t);
 
 // The elements that a view shows of its base. Values of the base are read in the order that its
 // memory has: so the view is a region of them, whatever its strides. Where one of the two is
-// complex and the other is not, both are read as pairs of real numbers.
+// complex and the other is not, both are read as pairs of real numbers. Dimensions that vmap has
+// hidden of the base are the first ones of the region.
 class Part {
  public:
   Part(const Tensor* view, const Tensor* base);
@@ -34,7 +35,11 @@ class Part {
   Var from_rows(Var rows) const;
   Var as_part(const Var& values) const;
 
-  Ints order_;  // empty: that of the dimensions
+  Var shown(const Var& values) const;
+  Var hidden(Var part) const;
+
+  Ints levels_, level_sizes_;  // of vmap, that the view has and the base has not
+  Ints order_;                 // empty: that of the dimensions
   bool pairs_of_base_, pairs_of_view_;
   Region region_;
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "autograd/cuts.h"
+#include "autograd/deep.h"
 #include "autograd/forward.h"
 #include "autograd/modes.h"
 #include "autograd/node.h"
@@ -24,7 +25,8 @@ PyObject* as_object(Tensor* t) { return reinterpret_cast<PyObject*>(t); }
 Var call_unpack(PyObject* hook, Var content) {
   GradMode off(false);
   Sharing alone(false);
-  PyObject* result = PyObject_CallOneArg(hook, content.object());
+  // A checkpointed region may need the inputs of the region around it, and so on outwards.
+  PyObject* result = deeply([&] { return PyObject_CallOneArg(hook, content.object()); });
   if (!result) throw PythonError{};
   return Var::steal(reinterpret_cast<Tensor*>(result));
 }
@@ -99,15 +101,18 @@ Var empty_stand_in(Tensor* t) {
 
 }  // namespace
 
-// The innermost pair packs the tensor, the next one packs what came out while that is a tensor.
+// The innermost pair packs the tensor. Where it composes, the next one packs what came out, if that
+// is a tensor.
 void SavedTensor::pack(Tensor* t, bool is_output, uint32_t nr) {
   PyObject* stack = saved_hooks.stack;
   Var hold_stack = Var::steal(reinterpret_cast<Tensor*>(PyList_AsTuple(stack)));
   if (!hold_stack) throw PythonError{};
   Var content(t);
   Py_ssize_t depth = PyTuple_GET_SIZE(hold_stack.object()), used = 0;
-  while (used < depth && is_tensor(content.object())) {
+  bool goes_on = true;
+  while (used < depth && goes_on && is_tensor(content.object())) {
     PyObject* pair = PyTuple_GET_ITEM(hold_stack.object(), depth - 1 - used++);
+    goes_on = PyTuple_GET_ITEM(pair, 3) == Py_True;
     content = call_pack_checked(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 2) == Py_True,
                                 content, this, is_output);
   }
@@ -200,7 +205,7 @@ std::string made_at(const Tensor* t) {
 }  // namespace
 
 void SavedTensor::save_input(Tensor* t) {
-  if (t->storage->inference && !modes.inference) [[unlikely]]
+  if (t->storage->inference && !modes.inference && !modes.transforms) [[unlikely]]
     fail(
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
         "inference mode in computation tracked by autograd. To work around this, you can make a "

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "autograd/batch.h"
+
 namespace rl {
 
 namespace {
@@ -19,15 +21,21 @@ struct Region {
   explicit Region(const Tensor* t)
       : offset(t->offset * itemsize(t->dtype)), item(itemsize(t->dtype)) {
     end = offset + item;
-    for (int i = 0; i < t->dim(); i++) {
-      int64_t stride = t->strides[i] * item, size = t->sizes[i];
+    add(t->sizes, t->strides);
+    if (const Batch* batch = batch_of(t)) add(batch->sizes, batch->strides);
+    std::sort(dims.rbegin(), dims.rend());
+  }
+  Region() : offset(0), item(1), count(0), end(0) {}  // of no elements
+
+  void add(const Ints& sizes, const Ints& strides) {
+    for (int i = 0; i < sizes.size(); i++) {
+      int64_t stride = strides[i] * item, size = sizes[i];
       if (size == 0) count = 0;
       if (size <= 1 || stride == 0) continue;
       dims.emplace_back(stride, size);
       count *= size;
       end += stride * (size - 1);
     }
-    std::sort(dims.rbegin(), dims.rend());
   }
 
   // Whether every address has one index: wide strides clear the reach of the narrow ones.
@@ -98,6 +106,7 @@ struct WriteLog {
     const char* op;
   };
   uint32_t first = 0;  // version of the first entry; the others follow without gaps
+  uint32_t since = 0;  // nothing was written after this version and before the first entry
   std::vector<Entry> entries;
 
   void clear() {
@@ -117,26 +126,62 @@ void log_write(const Tensor* t, const char* op) {
   }
   if (!s->writes) s->writes = new WriteLog;
   WriteLog& log = *s->writes;
-  if (log.first + log.entries.size() != s->version) log.clear();
+  if (log.first + log.entries.size() != s->version) {
+    log.clear();
+    log.first = s->version;
+    log.since = s->version - 1;
+  }
   if (log.entries.size() == kMostWrites) {
     for (size_t i = 0; i < kMostWrites / 2; i++) log.entries[i].where.drop();
     log.entries.erase(log.entries.begin(), log.entries.begin() + kMostWrites / 2);
     log.first += kMostWrites / 2;
+    log.since = log.first - 1;
   }
-  if (log.entries.empty()) log.first = s->version;
   log.entries.push_back({Region(t), {}, op});
   log.entries.back().where.note();
 }
 
+void note_swap(Tensor* t, Storage* now, bool counts) {
+  constexpr uint32_t kMostGap = 1 << 10;
+  constexpr size_t kMostSwaps = 8;
+  Storage* before = t->storage;
+  uint32_t old = before->version + counts;
+  if ((before == now && !counts) || before->inference || now->inference || !(old | now->version))
+    return;
+  now->saved |= before->saved;
+  if (now->version < old) {  // others who saved of the new memory learn that nothing was written
+    uint32_t gap = old - now->version;
+    WriteLog* log = now->writes;
+    if (!log) {
+      log = now->writes = new WriteLog;
+      log->first = old + 1;
+      log->since = now->version;
+    } else if (gap <= kMostGap && log->first + log->entries.size() == now->version + 1) {
+      log->entries.resize(log->entries.size() + gap, {Region(), {}, nullptr});
+    }
+    now->version = old;
+  }
+  auto*& swaps = extra(t).swaps;
+  if (!swaps) swaps = new std::vector<std::pair<uint32_t, uint32_t>>;
+  bool same = !swaps->empty() && swaps->back().first == old && swaps->back().second == old;
+  if (same) swaps->pop_back();
+  if (swaps->size() == kMostSwaps) swaps->erase(swaps->begin());
+  swaps->emplace_back(old, now->version);
+}
+
 Overwrite find_overwrite(const Tensor* t, uint32_t since) {
   const Storage* s = t->storage;
-  if (s->version == since) return {};
   Overwrite last{true, s->writer_op, &s->writer};
+  if (t->extra && t->extra->swaps)
+    for (auto [ended, begun] : *t->extra->swaps) {
+      if (since < ended) return last;
+      if (since == ended) since = begun;
+    }
+  if (s->version == since) return {};
   const WriteLog* log = s->writes;
-  if (!log || log->first > since + 1 || log->first + log->entries.size() != s->version + 1)
-    return last;
+  if (!log || log->since > since || log->first + log->entries.size() != s->version + 1) return last;
   Region saved(t);
-  for (size_t i = since + 1 - log->first; i < log->entries.size(); i++)
+  for (size_t i = since + 1 > log->first ? since + 1 - log->first : 0; i < log->entries.size(); i++)
     if (overlap(saved, log->entries[i].region))
       return {true, log->entries[i].op, &log->entries[i].where};
   return {};

@@ -17,4 +17,8 @@ struct Overwrite {
 };
 Overwrite find_overwrite(const Tensor* t, uint32_t since);
 
+// Before t's memory becomes another: what was saved of t and written since stays invalid. Where the
+// change counts as a write, all that was saved of t becomes so.
+void note_swap(Tensor* t, Storage* now, bool counts = false);
+
 }  // namespace rl

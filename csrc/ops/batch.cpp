@@ -1,6 +1,7 @@
 #include "ops/batch.h"
 
 #include "autograd/batch.h"
+#include "autograd/inplace.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -14,7 +15,8 @@ struct AddBatchDim : Linear {
   static constexpr bool out = false;
   static constexpr bool sees_batches = true;
 
-  // The memory is shared until it is written: a write inside vmap does not reach the outside.
+  static constexpr bool is_view = true;
+
   static Var forward(const Var& input, int64_t dim, int64_t level) {
     dim = wrap_dim(dim, input.dim(), "vmap");
     check(input.dim() > 0, "vmap: a tensor without dimensions cannot be batched");
@@ -30,8 +32,7 @@ struct AddBatchDim : Linear {
     Ints sizes = input->sizes, strides = input->strides;
     sizes.erase(int(dim));
     strides.erase(int(dim));
-    Var shared = lazy_clone(input.get());
-    Var sample = alias(shared.get(), std::move(sizes), std::move(strides), shared->offset);
+    Var sample = alias(input.get(), std::move(sizes), std::move(strides), input->offset);
     set_batch(sample.get(), batch);
     return sample;
   }
@@ -42,36 +43,58 @@ struct AddBatchDim : Linear {
 };
 RL_OP(AddBatchDim)
 
-struct RemoveBatchDim : Linear {
+// The dimension in its place again, as a dimension of the same memory.
+Var show(const Var& input, int64_t level, int64_t size, int64_t dim) {
+  dim = wrap_dim(dim, input.dim() + 1, "vmap");
+  const Batch* outer = batch_of(input.get());
+  Batch batch = outer ? *outer : Batch{};
+  Ints sizes = input->sizes, strides = input->strides;
+  int at = 0;
+  while (at < batch.levels.size() && batch.levels[at] != level) at++;
+  bool has = at < batch.levels.size();
+  sizes.insert(int(dim), has ? batch.sizes[at] : size);
+  strides.insert(int(dim), has ? batch.strides[at] : 0);
+  Var shown = alias(input.get(), std::move(sizes), std::move(strides), input->offset);
+  if (has) {
+    batch.levels.erase(at);
+    batch.sizes.erase(at);
+    batch.strides.erase(at);
+    if (batch.levels.empty()) drop_batch(&extra(shown.get()));
+    else set_batch(shown.get(), batch);
+  }
+  return shown;
+}
+
+struct ShowBatchDim : Linear {
+  static constexpr auto signature = "_show_batch_dim(Tensor input, int level, int size, int dim)";
+  static constexpr auto grad_name = "RemoveBatchDimBackward0";
+  static constexpr bool sees_batches = true;
+
+  static Var forward(const Var& input, int64_t level, int64_t size, int64_t dim) {
+    return show(input, level, size, dim);
+  }
+  static void vjp(Back& b, const In&, int64_t level, int64_t, int64_t dim) {
+    b[0] = ops::add_batch_dim(b.g(), dim, level);
+  }
+};
+
+// The same of a view of something outside of the region: a write reaches that.
+struct ShowBatchView : ShowBatchDim {
+  static constexpr bool is_view = true;
+};
+
+struct RemoveBatchDim : Composite {
   static constexpr auto signature = "_remove_batch_dim(Tensor input, int level, int size, int dim)";
   static constexpr auto doc =
       "_remove_batch_dim(x, level, size, dim): shows a hidden dimension again, as vmap does.";
   static constexpr bool method = false;
   static constexpr bool out = false;
-  static constexpr bool sees_batches = true;
 
   static Var forward(const Var& input, int64_t level, int64_t size, int64_t dim) {
-    dim = wrap_dim(dim, input.dim() + 1, "vmap");
-    const Batch* outer = batch_of(input.get());
-    Batch batch = outer ? *outer : Batch{};
-    Ints sizes = input->sizes, strides = input->strides;
-    int at = 0;
-    while (at < batch.levels.size() && batch.levels[at] != level) at++;
-    bool has = at < batch.levels.size();
-    sizes.insert(int(dim), has ? batch.sizes[at] : size);
-    strides.insert(int(dim), has ? batch.strides[at] : 0);
-    Var shown = alias(input.get(), std::move(sizes), std::move(strides), input->offset);
-    if (has) {
-      batch.levels.erase(at);
-      batch.sizes.erase(at);
-      batch.strides.erase(at);
-      if (batch.levels.empty()) drop_batch(&extra(shown.get()));
-      else set_batch(shown.get(), batch);
-    }
-    return shown;
-  }
-  static void vjp(Back& b, const In&, int64_t level, int64_t, int64_t dim) {
-    b[0] = ops::add_batch_dim(b.g(), dim, level);
+    const Batch* of_base = rl::is_view(input.get()) ? batch_of(input->extra->base) : nullptr;
+    bool outside = rl::is_view(input.get()) && !(of_base && of_base->levels.contains(level));
+    return outside ? call<ShowBatchView>(input, level, size, dim)
+                   : call<ShowBatchDim>(input, level, size, dim);
   }
 };
 RL_OP(RemoveBatchDim)

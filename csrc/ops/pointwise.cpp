@@ -307,7 +307,8 @@ void leave_unfinished(Node* node, Tensor* into) {
     operands[i] = safe[i].get();
   }
   if (resized) resize_output(into, sizes, resized->strides);
-  bool recorded = inplace && any && modes.records();
+  bool recorded = inplace && any && modes.records() && is_differentiable(into->dtype) &&
+                  (op.differentiable || requires_grad(into));
   Node* node = recorded ? make_node(op, in, params, into) : nullptr;
   Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
   prepare_write(into, op.name);
@@ -389,7 +390,8 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     Py_DECREF(node);
     node_in_making = node;
     finish_node(node, out.get());
-    if (cut) [[unlikely]] out->cut = cut;
+    if (cut) [[unlikely]]
+      out->cut = cut;
   } else if (requires_any || cut) [[unlikely]] {
     mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
   }

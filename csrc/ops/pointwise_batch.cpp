@@ -46,6 +46,10 @@ Var write_batched(const Pointwise& op, const Var* in, const double* params, Tens
   if (!(into->sizes == result.sizes()))
     fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", result.sizes());
   check_batched_write(into, result.get());
+  if (!op.differentiable) {
+    ops::copy_(Var(into), ops::to(result, into->dtype));  // its history ends here
+    return Var(into);
+  }
   prepare_write(into, op.name);
   ops::copy_data(into, result.get());
   take_over(into, result);

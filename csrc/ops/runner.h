@@ -135,7 +135,8 @@ struct Runner<Op, R (*)(A...)> {
         const Var& of = std::get<0>(std::forward_as_tuple(args...));
         for (size_t i = 0; i < result_count(result); i++) {
           Tensor* view = result_data(result)[i].get();
-          set_view(view, of.get(), creation);
+          // What is made of inference tensors in inference mode belongs to no one.
+          if (!modes.inference || !of->storage->inference) set_view(view, of.get(), creation);
           if (of->extra && of->extra->tangents) share_tangents(view, of.get());
         }
       }

@@ -4,7 +4,6 @@
 #include "autograd/cuts.h"
 #include "autograd/engine.h"
 #include "autograd/writes.h"
-#include "autograd/zeros.h"
 #include "ops/functions.h"
 #include "python/objects.h"
 #include "python/op_object.h"
@@ -13,7 +12,6 @@
 namespace rl {
 
 PyObject* live_graphs(PyObject*, PyObject*);
-PyObject* set_grad_layout(PyObject*, PyObject* on);
 PyObject* collector_callback(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 namespace {
@@ -257,21 +255,6 @@ PyObject* gradient_edge_api(PyObject*, PyObject* o) {
 
 namespace {
 
-PyObject* set_grad_enabled(PyObject*, PyObject* on) {
-  int value = PyObject_IsTrue(on);
-  if (value < 0) return nullptr;
-  ModeChange change;
-  bool before = modes.grad;
-  if (before && !value) note_grad_off();
-  modes.grad = value;
-  return change.keep() ? PyBool_FromLong(before) : nullptr;
-}
-PyObject* set_thread_grad(PyObject*, PyObject* on) {
-  int value = PyObject_IsTrue(on);
-  if (value < 0) return nullptr;
-  bool failed = false, before = ModeChange().set_for_thread(value, &failed);
-  return failed ? nullptr : PyBool_FromLong(before);
-}
 PyObject* is_grad_enabled(PyObject*, PyObject*) {
   follow_context();
   return PyBool_FromLong(modes.records());
@@ -279,15 +262,6 @@ PyObject* is_grad_enabled(PyObject*, PyObject*) {
 PyObject* grad_flag(PyObject*, PyObject*) {
   follow_context();
   return PyBool_FromLong(modes.grad);
-}
-PyObject* set_inference(PyObject*, PyObject* on) {
-  int value = PyObject_IsTrue(on);
-  if (value < 0) return nullptr;
-  ModeChange change;
-  bool before = modes.inference;
-  if (!before && value) note_grad_off();
-  modes.inference = value;
-  return change.keep() ? PyBool_FromLong(before) : nullptr;
 }
 PyObject* is_inference_enabled(PyObject*, PyObject*) {
   follow_context();
@@ -303,36 +277,6 @@ PyObject* set_anomaly(PyObject*, PyObject* args) {
 PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly); }
 PyObject* is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(modes.anomaly_check_nan); }
 
-// _set_saved_hooks(list of (pack, unpack, detailed)): owned by the context managers' own stack.
-PyObject* set_saved_hooks(PyObject*, PyObject* stack) {
-  bool any = PyList_Check(stack) && PyList_GET_SIZE(stack) > 0;
-  for (Py_ssize_t i = 0; any && i < PyList_GET_SIZE(stack); i++) {
-    PyObject* pair = PyList_GET_ITEM(stack, i);
-    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 3) {
-      PyErr_SetString(PyExc_TypeError, "expected a list of (pack, unpack, detailed)");
-      return nullptr;
-    }
-  }
-  saved_hooks.stack = any ? stack : nullptr;
-  Py_RETURN_NONE;
-}
-PyObject* set_copy_on_write(PyObject*, PyObject* on) {
-  bool before = saved_hooks.copy_on_write;
-  saved_hooks.copy_on_write = PyObject_IsTrue(on) == 1;
-  return PyBool_FromLong(before);
-}
-PyObject* set_strict(PyObject*, PyObject* on) {
-  bool before = saved_hooks.strict;
-  saved_hooks.strict = PyObject_IsTrue(on) == 1;
-  return PyBool_FromLong(before);
-}
-PyObject* set_structural_zeros(PyObject*, PyObject* on) {
-  return PyBool_FromLong(std::exchange(structural_zeros, PyObject_IsTrue(on) == 1));
-}
-PyObject* set_node_hooks(PyObject*, PyObject* hooks) {
-  set_creation_hooks(PyList_Check(hooks) && PyList_GET_SIZE(hooks) > 0 ? hooks : nullptr);
-  Py_RETURN_NONE;
-}
 // _cut(tensor): (reason, op, text) of what cut its history, or None.
 PyObject* get_cut(PyObject*, PyObject* o) {
   const Cut* cut = is_tensor(o) ? find_cut(as_tensor(o)->cut) : nullptr;
@@ -416,9 +360,11 @@ PyObject* leads_beyond(PyObject*, PyObject* args) {
     while (!stack.empty()) {
       Node* node = stack.back();
       stack.pop_back();
-      if (node->cls == &accumulate_class &&
-          !own.count(reinterpret_cast<PyObject*>(accumulated_variable(node))))
-        Py_RETURN_TRUE;
+      if (node->cls == &accumulate_class) {
+        Tensor* variable = accumulated_variable(node);
+        if (!own.count(reinterpret_cast<PyObject*>(variable)) && !variable->extra->was_stand_in)
+          Py_RETURN_TRUE;
+      }
       for (uint32_t i = 0; i < node->edge_count; i++)
         if (Node* next = node->edges[i].node; next && seen.insert(next).second)
           stack.push_back(next);
@@ -427,21 +373,27 @@ PyObject* leads_beyond(PyObject*, PyObject* args) {
   });
 }
 
+// _retire(tensors): a transform has ended; nobody differentiates by its stand-ins any more.
+PyObject* retire(PyObject*, PyObject* tensors) {
+  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "expected a tuple");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++)
+    extra(as_tensor(PyTuple_GET_ITEM(tensors, i))).was_stand_in = true;
+  Py_RETURN_NONE;
+}
+
 }  // namespace
 
 PyMethodDef autograd_functions[] = {
+    {"_retire", retire, METH_O, nullptr},
     {"_run_backward", run_backward_api, METH_VARARGS, nullptr},
     {"_leads_beyond", leads_beyond, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge_api, METH_O, nullptr},
-    {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
-    {"_set_thread_grad", set_thread_grad, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
      "Whether operations are recorded.\n\n"
      ">>> with torch.no_grad():\n"
      "...     torch.is_grad_enabled()\n"
      "False"},
     {"_grad_flag", grad_flag, METH_NOARGS, nullptr},
-    {"_set_inference", set_inference, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference_enabled, METH_NOARGS,
      "Whether inference_mode is on.\n\n"
      ">>> with torch.inference_mode():\n"
@@ -457,12 +409,6 @@ PyMethodDef autograd_functions[] = {
      ">>> with torch.autograd.set_detect_anomaly(True, check_nan=False):\n"
      "...     torch.is_anomaly_check_nan_enabled()\n"
      "False"},
-    {"_set_saved_hooks", set_saved_hooks, METH_O, nullptr},
-    {"_set_copy_on_write", set_copy_on_write, METH_O, nullptr},
-    {"_set_strict", set_strict, METH_O, nullptr},
-    {"_set_structural_zeros", set_structural_zeros, METH_O, nullptr},
-    {"_set_grad_layout", set_grad_layout, METH_O, nullptr},
-    {"_set_node_hooks", set_node_hooks, METH_O, nullptr},
     {"_cut", get_cut, METH_O, nullptr},
     {"_note_copied", note_copied, METH_VARARGS, nullptr},
     {"_current_graph_task_id", get_current_run, METH_NOARGS, nullptr},

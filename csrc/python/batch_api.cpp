@@ -8,32 +8,16 @@ namespace rl {
 
 void forget_level_sets();  // autograd/batch.cpp
 
-namespace {
-
 // Numbers are never used twice: graphs may outlive the level they were made in.
-PyObject* enter(PyObject*, PyObject* args) {
-  long long size;
-  int randomness;
-  if (!PyArg_ParseTuple(args, "Li:_enter_vmap", &size, &randomness)) return nullptr;
-  if (size < 0 || randomness < 0 || randomness > 2) {
-    PyErr_SetString(PyExc_ValueError, "_enter_vmap: a size and 0, 1 or 2 expected");
-    return nullptr;
-  }
+int64_t enter_vmap(int64_t size, int randomness) {
   forget_level_sets();
   static int64_t last = 0;
   vmap_levels.push_back({++last, size, VmapLevel::Randomness(randomness)});
-  return PyLong_FromLongLong(last);
+  return last;
 }
-PyObject* leave(PyObject*, PyObject* level) {
-  long long id = PyLong_AsLongLong(level);
-  if (id == -1 && PyErr_Occurred()) return nullptr;
-  if (vmap_levels.empty() || vmap_levels.back().id != id) {
-    PyErr_SetString(PyExc_RuntimeError, "_leave_vmap: not the innermost level");
-    return nullptr;
-  }
-  vmap_levels.pop_back();
-  Py_RETURN_NONE;
-}
+
+namespace {
+
 PyObject* depth(PyObject*, PyObject*) { return PyLong_FromSize_t(vmap_levels.size()); }
 
 // The levels of a tensor, outermost first; () for a plain one.
@@ -69,8 +53,6 @@ PyObject* randomness(PyObject*, PyObject* level) {
 }  // namespace
 
 PyMethodDef batch_functions[] = {
-    {"_enter_vmap", enter, METH_VARARGS, nullptr},
-    {"_leave_vmap", leave, METH_O, nullptr},
     {"_vmap_depth", depth, METH_NOARGS, nullptr},
     {"_batch_levels", levels, METH_O, nullptr},
     {"_batch_sizes", sizes, METH_O, nullptr},

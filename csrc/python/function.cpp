@@ -9,6 +9,7 @@
 #include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/op_object.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -33,6 +34,15 @@ class Application {
     if (!PyObject_TypeCheck(ctx.p, &FunctionNodeType))
       fail_as(PyExc_TypeError, "_backward_cls must derive from BackwardCFunction");
     self_ = as_function(ctx.p);
+    // They hold results, whose history is this node; also when a hook stops the saving.
+    struct Forgotten {
+      FunctionNode* node;
+      ~Forgotten() {
+        Py_CLEAR(node->to_save);
+        Py_CLEAR(node->dirty);
+        Py_CLEAR(node->non_differentiable);
+      }
+    } forgotten{self_};
     read_arguments();
     Held output(call_forward(ctx.p));
     check_untouched();
@@ -141,7 +151,8 @@ class Application {
       PyObject* o = PyTuple_GET_ITEM(outputs, i);
       // A result that is no tensor gets no gradient: its place is marked by a dtype without any.
       if (!is_tensor(o)) (i == 0 ? self_->output : self_->more_outputs[i - 1]).dtype = DType::Bool;
-      PyTuple_SET_ITEM(result.p, i, is_tensor(o) ? wrap_one(o, i) : new_reference(o));
+      PyTuple_SET_ITEM(result.p, i,
+                       is_tensor(o) ? wrap_one(outputs, result.p, i) : new_reference(o));
     }
     if (records_) save(outputs, result.p);
     return std::exchange(result.p, nullptr);
@@ -155,20 +166,50 @@ class Application {
       if (is_tensor(o) && !as_tensor(o)->storage->inference) as_tensor(o)->storage->version++;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++)
+      check_is_input(PyTuple_GET_ITEM(self_->dirty, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->dirty); i++)
       if (!in_tuple(outputs, PyTuple_GET_ITEM(self_->dirty, i)))
         fail(
             "Some elements marked as dirty during the forward method were not returned as output. "
             "The inputs that are modified inplace must all be outputs of the Function.");
   }
 
-  PyObject* wrap_one(PyObject* o, Py_ssize_t i) {
+  // The history of a view of an input is not forward's to rewrite.
+  void check_is_input(PyObject* dirty) const {
+    if (!is_tensor(dirty) || is_input(dirty)) return;
+    for (Py_ssize_t i = 0; i < count_; i++)
+      if (is_tensor(args_[i]) && as_tensor(args_[i])->storage == as_tensor(dirty)->storage)
+        fail(Py_TYPE(self_)->tp_name, ": ctx.mark_dirty() received a view of argument ", i,
+             ", not the argument itself, which has been used in an in-place operation.\nFix: mark "
+             "and return the argument, or apply the Function to the view.");
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors "
+                     "that have been mutated should be passed to ctx.mark_dirty().",
+                     1) < 0)
+      throw PythonError{};
+  }
+
+  PyObject* wrap_one(PyObject* outputs, PyObject* wrapped, Py_ssize_t i) {
+    PyObject* o = PyTuple_GET_ITEM(outputs, i);
     Tensor* t = as_tensor(o);
+    // What forward returned twice is one result, the latter of the two.
+    for (Py_ssize_t k = 0; k < i && !is_input(o); k++)
+      if (PyTuple_GET_ITEM(outputs, k) == o) {
+        PyObject* same = PyTuple_GET_ITEM(wrapped, k);
+        if (as_tensor(same)->grad_fn == self_) set_history(as_tensor(same), self_, int(i));
+        else set_output_meta(self_, int(i), t);
+        return new_reference(same);
+      }
     bool dirty = in_tuple(self_->dirty, o);
     bool plain = in_tuple(self_->non_differentiable, o) || !is_differentiable(t->dtype);
     if (dirty && records_) check_inplace(t, Py_TYPE(self_)->tp_name);
     if (!records_ || plain) {
       set_output_meta(self_, int(i), t);
-      if (is_input(o) && !dirty) return reinterpret_cast<PyObject*>(alias(t).release());
+      if (is_input(o) && !dirty) {
+        Var same = same_kind(o);
+        if (self_->passes) set_view(same.get(), t, Creation::Default);
+        return reinterpret_cast<PyObject*>(same.release());
+      }
       if (plain && !is_input(o) && requires_grad(t))
         return reinterpret_cast<PyObject*>(alias(t).release());
       return new_reference(o);
@@ -180,9 +221,10 @@ class Application {
     }
     Var out;
     if (is_input(o)) {
-      out = alias(t);
-      set_view(out.get(), t, Creation::CustomFunction);
-      out->extra->creation = Creation::CustomFunction;
+      out = same_kind(o);
+      Creation creation = self_->passes ? Creation::Default : Creation::CustomFunction;
+      set_view(out.get(), t, creation);
+      out->extra->creation = creation;
     } else if (t->grad_fn || t->requires_grad || (t->extra && t->extra->base)) {
       // Computed inside with gradients on, or a view of something: only the data counts.
       out = alias(t);
@@ -197,6 +239,13 @@ class Application {
     set_history(out.get(), self_, int(i));
     if (is_view(out.get())) out->extra->view_version = out->storage->version;
     return reinterpret_cast<PyObject*>(out.release());
+  }
+
+  // Another tensor on the memory of an input, of its class where the user made that.
+  static Var same_kind(PyObject* o) {
+    Tensor* t = as_tensor(o);
+    if (!is_subclass(o) || !modes.grad) return alias(t);
+    return Var::steal(on_same_memory(Py_TYPE(o), t));
   }
 
   void save(PyObject* outputs, PyObject* wrapped) {
@@ -214,8 +263,10 @@ class Application {
       Py_ssize_t output = -1;
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++)
         if (PyTuple_GET_ITEM(outputs, k) == o) output = k;
+      // The history of a dirty view leads to this node by way of its base.
       bool is_output =
-          output >= 0 && as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_;
+          output >= 0 && (as_tensor(PyTuple_GET_ITEM(wrapped, output))->grad_fn == self_ ||
+                          (in_tuple(self_->dirty, o) && is_view(as_tensor(o))));
       if (is_output)
         saved.save_output(as_tensor(PyTuple_GET_ITEM(wrapped, output)), uint32_t(output));
       else saved.save_input(as_tensor(o));

@@ -22,6 +22,7 @@ struct FunctionNode : Node {
   std::vector<Stashed>* stashed;  // tensors that forward put on ctx
   int pushing;                    // the dual level whose jvp runs, or -1
   bool materialize;
+  bool passes;  // inputs go through as ordinary views of themselves
 };
 
 inline FunctionNode* as_function(Node* node) { return static_cast<FunctionNode*>(node); }

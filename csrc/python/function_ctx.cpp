@@ -191,8 +191,9 @@ PyObject* tuple_below(PyObject* tensors, int level) {
 PyObject* saved_tensors(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     FunctionNode* self = as_function(o);
-    if (self->pushing >= 0 && self->saved_for_forward)
-      return tuple_below(self->saved_for_forward, self->pushing);
+    if (self->pushing >= 0)
+      return self->saved_for_forward ? tuple_below(self->saved_for_forward, self->pushing)
+                                     : PyTuple_New(0);
     if (!self->saved) {
       if (self->to_save) return new_reference(self->to_save);  // inside forward
       return PyTuple_New(0);
@@ -206,7 +207,6 @@ PyObject* saved_tensors(PyObject* o, void*) {
         Py_DECREF(tuple);
         throw;
       }
-      if (self->pushing >= 0) v = below(v, self->pushing);
       PyTuple_SET_ITEM(tuple, Py_ssize_t(i),
                        v ? reinterpret_cast<PyObject*>(v.release()) : new_reference(Py_None));
     }
@@ -231,7 +231,14 @@ PyObject* clear_saved(PyObject* o, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* pass_through(PyObject* o, PyObject*) {
+  as_function(o)->passes = true;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef ctx_methods[] = {
+    {"_pass_through", pass_through, METH_NOARGS,
+     "Inputs that forward returns are views of themselves, which may be written in place."},
     {"_clear_saved", clear_saved, METH_NOARGS, "Lets go of what save_for_backward kept."},
     {"save_for_backward", save_for_backward, METH_VARARGS,
      "save_for_backward(*tensors): keeps tensors for backward, checked for in-place changes."},

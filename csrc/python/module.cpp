@@ -10,6 +10,7 @@
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
+#include "python/scope.h"
 #include "python/tensor_type.h"
 #include "tensor/allocator.h"
 
@@ -26,6 +27,7 @@ extern PyMethodDef interop_functions[];
 extern PyMethodDef dlpack_functions[];
 extern PyMethodDef optim_functions[];
 extern PyMethodDef gradient_functions[];
+extern PyMethodDef scope_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
@@ -240,9 +242,10 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   PyObject* namespaces = PyDict_New();
-  bool ok = namespaces && init_contexts() == 0 && add_object_types(module) == 0 && add_tensor_type(module) == 0 &&
-            add_node_type(module) == 0 && add_function_type(module) == 0 &&
-            add_module_type(module) == 0 &&
+  bool ok = namespaces && init_contexts() == 0 && add_object_types(module) == 0 &&
+            add_tensor_type(module) == 0 && add_node_type(module) == 0 &&
+            add_function_type(module) == 0 && add_module_type(module) == 0 &&
+            add_scope_type(module) == 0 && PyModule_AddFunctions(module, scope_functions) == 0 &&
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
             PyModule_AddFunctions(module, forward_functions) == 0 &&
             PyModule_AddFunctions(module, autocast_functions) == 0 &&

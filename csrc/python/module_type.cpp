@@ -441,15 +441,7 @@ PyType_Spec spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     slots};
 
-PyObject* lazy_copy(PyObject*, PyObject* o) {
-  if (!is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor");
-  return guarded([&]() -> PyObject* {
-    return reinterpret_cast<PyObject*>(lazy_clone(as_tensor(o)).release());
-  });
-}
-
 PyMethodDef functions[] = {
-    {"_lazy_clone", lazy_copy, METH_O, nullptr},
     {"_module_members", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(module_members)),
      METH_FASTCALL, nullptr},
     {"_live_modules", live_modules, METH_NOARGS, nullptr},

@@ -1,4 +1,5 @@
 // Nodes as Python sees them.
+#include "autograd/engine.h"
 #include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "python/objects.h"
@@ -68,6 +69,7 @@ int node_traverse(PyObject* o, visitproc visit, void* arg) {
     Py_VISIT(node->hooks->pre);
     Py_VISIT(node->hooks->post);
     Py_VISIT(node->hooks->metadata);
+    Py_VISIT(node->hooks->induced_by);
   }
   if (node->cls->each_saved) {
     Traversal t(visit, arg);
@@ -265,6 +267,33 @@ PyObject* node_getattro(PyObject* o, PyObject* attribute) {
   });
 }
 
+// grad_fn(grad): what the node makes of gradients of its outputs.
+PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    Node* node = as_node(o);
+    if (keywords && PyDict_GET_SIZE(keywords))
+      fail_as(PyExc_TypeError, "keyword arguments are not supported");
+    Py_ssize_t given = PyTuple_GET_SIZE(args);
+    if (given != Py_ssize_t(node->output_count))
+      fail_as(PyExc_TypeError, "expected ", node->output_count, " arguments, got ", given,
+              " instead: a gradient, or None, for each output of ", Py_TYPE(o)->tp_name);
+    std::vector<Var> grads;
+    for (Py_ssize_t i = 0; i < given; i++) {
+      PyObject* grad = PyTuple_GET_ITEM(args, i);
+      if (grad != Py_None && !is_tensor(grad))
+        fail_as(PyExc_TypeError, "argument ", i,
+                " is not a Variable: expected a Tensor or None, got ", Py_TYPE(grad)->tp_name);
+      grads.push_back(grad == Py_None ? Var() : Var(as_tensor(grad)));
+    }
+    std::vector<Var> results = call_node(node, grads);
+    PyObject* tuple = tuple_for_user(results.data(), uint32_t(results.size()));
+    if (results.size() != 1) return tuple;
+    PyObject* one = new_reference(PyTuple_GET_ITEM(tuple, 0));
+    Py_DECREF(tuple);
+    return one;
+  });
+}
+
 PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "The name of the node, e.g. 'MulBackward0'."},
     {"_sequence_nr", node_sequence, METH_NOARGS, "When the node was made, relative to others."},
@@ -289,6 +318,7 @@ void fill_type(PyTypeObject& type, const char* name) {
   type.tp_clear = node_clear;
   type.tp_weaklistoffset = offsetof(Node, weakrefs);
   type.tp_getattro = node_getattro;
+  type.tp_call = node_call;
 }
 
 }  // namespace

@@ -64,31 +64,6 @@ class WithoutInnermost {
   PyObject* mode_;
 };
 
-PyObject* push_mode(PyObject*, PyObject* mode) {
-  if (!mode_stack && !(mode_stack = PyList_New(0))) return nullptr;
-  if (PyList_Append(mode_stack, mode) < 0) return nullptr;
-  modes.intercepted = true;
-  Py_RETURN_NONE;
-}
-
-PyObject* pop_mode(PyObject*, PyObject*) {
-  Py_ssize_t size = mode_stack ? PyList_GET_SIZE(mode_stack) : 0;
-  if (!size) {
-    PyErr_SetString(PyExc_RuntimeError, "no mode is active in this thread");
-    return nullptr;
-  }
-  PyObject* mode = new_reference(PyList_GET_ITEM(mode_stack, size - 1));
-  PyList_SetSlice(mode_stack, size - 1, size, nullptr);
-  modes.intercepted = size > 1;
-  return mode;
-}
-
-PyObject* set_subclass_overrides(PyObject*, PyObject* on) {
-  bool before = modes.subclasses;
-  modes.subclasses = PyObject_IsTrue(on) == 1;
-  return PyBool_FromLong(before);
-}
-
 // What a class writes as its __torch_function__ to have none: plain results.
 PyObject* disabled(PyObject*, PyObject* args) {
   PyObject *func, *types, *positional, *named = nullptr;
@@ -105,6 +80,21 @@ bool is_foreign_override(PyObject* o) {
   static PyObject* name = interned("__torch_function__");
   return PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && !is_tensor(o) &&
          _PyType_Lookup(Py_TYPE(o), name);
+}
+
+Py_ssize_t function_modes() { return mode_stack ? PyList_GET_SIZE(mode_stack) : 0; }
+
+bool push_function_mode(PyObject* mode) {
+  if (!mode_stack && !(mode_stack = PyList_New(0))) return false;
+  if (PyList_Append(mode_stack, mode) < 0) return false;
+  return modes.intercepted = true;
+}
+
+void cut_function_modes(Py_ssize_t count) {
+  Py_ssize_t size = function_modes();
+  if (size <= count) return;
+  modes.intercepted = count > 0;
+  if (PyList_SetSlice(mode_stack, count, size, nullptr) < 0) PyErr_Clear();
 }
 
 PyObject* call_override(PyObject* func, PyObject* const* args, Py_ssize_t count,
@@ -168,9 +158,6 @@ PyObject* as_class_of(PyObject* subclass, PyObject* result) {
 }
 
 PyMethodDef override_functions[] = {
-    {"_push_function_mode", push_mode, METH_O, nullptr},
-    {"_pop_function_mode", pop_mode, METH_NOARGS, nullptr},
-    {"_set_subclass_overrides", set_subclass_overrides, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled, METH_VARARGS, nullptr},
     {},
 };

@@ -26,6 +26,11 @@ PyObject* call_override(const char* method, PyObject* const* args, Py_ssize_t co
 // A plain result as an object of the subclass that took part (steals the result).
 PyObject* as_class_of(PyObject* subclass, PyObject* result);
 
+// Modes of this thread: how many there are, one more, and no more than `count`.
+Py_ssize_t function_modes();
+bool push_function_mode(PyObject* mode);
+void cut_function_modes(Py_ssize_t count);
+
 extern PyMethodDef override_functions[];
 
 }  // namespace rl

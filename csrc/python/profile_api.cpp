@@ -5,6 +5,7 @@
 #include "autograd/profile_stack.h"
 #include "python/objects.h"
 #include "python/op_object.h"
+#include "python/profile_api.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -14,21 +15,6 @@ namespace {
 // Which of the thread's profilers runs: numbers of events do not outlive theirs.
 thread_local uint64_t serial = 0;
 constexpr int kEventBits = 40;
-
-// _profile_start(shapes, stacks)
-PyObject* start(PyObject*, PyObject* args) {
-  int shapes = 0, stacks = 0;
-  if (!PyArg_ParseTuple(args, "pp", &shapes, &stacks)) return nullptr;
-  if (profile) {
-    PyErr_SetString(PyExc_RuntimeError, "a profiler is already running in this thread");
-    return nullptr;
-  }
-  profile = new Profile(shapes);
-  profile_stacks.wanted = stacks;
-  modes.profiled = true;
-  serial++;
-  Py_RETURN_NONE;
-}
 
 PyObject* place_of(const Where& where) {
   if (!where) return new_reference(Py_None);
@@ -74,9 +60,27 @@ PyObject* row_of(const ProfileEvent& event, size_t at) {
                        frames);
 }
 
-PyObject* stop(PyObject*, PyObject*) {
+}  // namespace
+
+bool start_profile(bool shapes, bool stacks) {
+  if (profile) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Profiler is already enabled on this thread. Leave the block of the other "
+                    "profiler first: profilers do not nest.");
+    return false;
+  }
+  profile = new Profile(shapes);
+  profile_stacks.wanted = stacks;
+  modes.profiled = true;
+  serial++;
+  return true;
+}
+
+PyObject* stop_profile() {
   if (!profile) {
-    PyErr_SetString(PyExc_RuntimeError, "no profiler is running in this thread");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "no profiler is running in this thread: it must be stopped in the thread that "
+                    "started it");
     return nullptr;
   }
   std::unique_ptr<Profile> done(std::exchange(profile, nullptr));
@@ -94,14 +98,14 @@ PyObject* stop(PyObject*, PyObject*) {
 }
 
 // The number of the event that was begun; None without a profiler.
-PyObject* begin_range(PyObject*, PyObject* name) {
+PyObject* begin_profile_range(PyObject* name) {
   if (!modes.profiled) Py_RETURN_NONE;
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
   return PyLong_FromUnsignedLongLong(serial << kEventBits |
                                      profile->begin(ProfileKind::Range, text));
 }
-PyObject* end_range(PyObject*, PyObject* event) {
+PyObject* end_profile_range(PyObject* event) {
   if (!profile || event == Py_None) Py_RETURN_NONE;
   uint64_t number = PyLong_AsUnsignedLongLong(event);
   if (number == uint64_t(-1) && PyErr_Occurred()) return nullptr;
@@ -109,6 +113,11 @@ PyObject* end_range(PyObject*, PyObject* event) {
   if (number >> kEventBits == serial && at < profile->size()) profile->end(at);
   Py_RETURN_NONE;
 }
+
+namespace {
+
+PyObject* begin_range(PyObject*, PyObject* name) { return begin_profile_range(name); }
+PyObject* end_range(PyObject*, PyObject* event) { return end_profile_range(event); }
 // _profile_collect(on)
 PyObject* collect(PyObject*, PyObject* on) {
   modes.profiled = profile && PyObject_IsTrue(on) == 1;
@@ -119,8 +128,6 @@ PyObject* is_running(PyObject*, PyObject*) { return PyBool_FromLong(profile != n
 }  // namespace
 
 PyMethodDef profile_functions[] = {
-    {"_profile_start", start, METH_VARARGS, nullptr},
-    {"_profile_stop", stop, METH_NOARGS, nullptr},
     {"_profile_begin", begin_range, METH_O, nullptr},
     {"_profile_end", end_range, METH_O, nullptr},
     {"_profile_collect", collect, METH_O, nullptr},

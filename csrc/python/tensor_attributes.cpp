@@ -2,6 +2,7 @@
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "autograd/writes.h"
 #include "ops/functions.h"
 #include "python/arguments.h"
 #include "python/objects.h"
@@ -88,6 +89,9 @@ PyObject* get_grad(Tensor* t) {
     throw PythonError{};
   return object_or_none(grad);
 }
+PyObject* get_grad_quietly(Tensor* t) {
+  return object_or_none(t->extra ? reinterpret_cast<PyObject*>(t->extra->grad) : nullptr);
+}
 void set_grad(Tensor* t, PyObject* value) {
   if (!value || value == Py_None) {
     if (t->extra) Py_CLEAR(t->extra->grad);
@@ -166,6 +170,7 @@ void set_data(Tensor* t, PyObject* value) {
   if (requires_grad(t) && !is_differentiable(from->dtype))
     fail("data set to a tensor that requires gradients must be floating point or complex dtype");
   Var before = levels_of(t) ? stand_in(t) : Var();
+  note_swap(t, from->storage);
   Storage* storage = retain(from->storage);
   release(t->storage);
   t->storage = storage;
@@ -297,6 +302,8 @@ PyGetSetDef tensor_getset[] = {
      ">>> x.grad\n"
      "tensor(6.)\n"
      ">>> x.grad = None  # the next backward() starts anew",
+     nullptr},
+    {"_grad", get<get_grad_quietly>, set<set_grad>, ".grad, of any tensor without a warning.",
      nullptr},
     {"grad_dtype", get<get_grad_dtype>, set<set_grad_dtype>,
      "The dtype of .grad.\n\n"

@@ -6,6 +6,7 @@
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "autograd/writes.h"
 #include "ops/functions.h"
 #include "ops/memory_format.h"
 #include "python/arguments.h"
@@ -156,7 +157,7 @@ PyObject* requires_grad_method(PyObject* o, PyObject* args, PyObject* kwargs) {
     if (t->grad_fn) return new_reference(o);
     if (wanted && !is_differentiable(t->dtype))
       fail("only Tensors of floating point dtype can require gradients, got ", name(t->dtype));
-    if (wanted && t->storage->inference && !modes.inference)
+    if (wanted && t->storage->inference && !modes.inference && !modes.transforms)
       fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     t->requires_grad = wanted;
     return new_reference(o);
@@ -179,6 +180,7 @@ PyObject* detach(PyObject* o, PyObject*) {
 PyObject* detach_(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
+    if (modes.inference) return new_reference(o);  // as in PyTorch, it changes nothing there
     if (is_view(t))
       fail(
           "Can't detach views in-place. Use detach() instead. If you are using "
@@ -221,6 +223,8 @@ PyObject* set_storage(PyObject* o, PyObject* args) {
     check_region(from, new_sizes, new_strides, offset);
     check(from->dtype == t->dtype, "set_: expected a ", name(t->dtype), " source, got ",
           name(from->dtype));
+    check_inference_write(t);
+    note_swap(t, from->storage, true);
     Storage* storage = retain(from->storage);
     release(t->storage);
     t->storage = storage;
@@ -229,7 +233,6 @@ PyObject* set_storage(PyObject* o, PyObject* args) {
     t->offset = offset;
     t->numel = element_count(new_sizes);
     t->contiguous = is_contiguous(new_sizes, new_strides);
-    t->storage->version++;
     if (dual_levels) separate_tangents(t);
     return new_reference(o);
   });
@@ -252,7 +255,8 @@ PyObject* resize_(PyObject* o, PyObject* args, PyObject* kwargs) {
                           : args;
     Tensor* t = as_tensor(o);
     Ints wanted = ints_argument(s, 0, sizes);
-    check(!requires_grad(t), "cannot resize variables that require grad");
+    check(!requires_grad(t) || modes.inference, "cannot resize variables that require grad");
+    check_inference_write(t);
     check(!levels_of(t), "cannot resize variables that has a forward grad");
     bool keeps_strides = !memory_format || memory_format == Py_None;
     if (keeps_strides && wanted == t->sizes) return new_reference(o);
@@ -295,6 +299,7 @@ PyObject* become(PyObject* o, PyObject* view) {
       fail_as(PyExc_TypeError, "_become needs a view of the tensor");
     Tensor *t = as_tensor(o), *from = as_tensor(view);
     check_inplace(t, "an in-place change of shape");
+    check_inference_write(t);
     t->sizes = from->sizes;
     t->strides = from->strides;
     t->offset = from->offset;
@@ -311,6 +316,22 @@ PyObject* become(PyObject* o, PyObject* view) {
 }
 PyObject* storage_id(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(as_tensor(o)->storage); }
 
+}  // namespace
+
+Tensor* on_same_memory(PyTypeObject* type, const Tensor* from) {
+  Tensor* t = new_tensor_object(type);
+  t->storage = retain(from->storage);
+  t->offset = from->offset;
+  t->numel = from->numel;
+  t->sizes = from->sizes;
+  t->strides = from->strides;
+  t->contiguous = from->contiguous;
+  t->dtype = from->dtype;
+  return t;
+}
+
+namespace {
+
 // An object of a subclass on the same memory: (class, tensor, requires_grad).
 PyObject* make_subclass(PyObject*, PyObject* args) {
   PyObject *type, *data;
@@ -324,14 +345,7 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     Tensor* from = as_tensor(data);
     if (wanted && !is_differentiable(from->dtype))
       fail("Only Tensors of floating point and complex dtype can require gradients");
-    Tensor* t = new_tensor_object(reinterpret_cast<PyTypeObject*>(type));
-    t->storage = retain(from->storage);
-    t->offset = from->offset;
-    t->numel = from->numel;
-    t->sizes = from->sizes;
-    t->strides = from->strides;
-    t->contiguous = from->contiguous;
-    t->dtype = from->dtype;
+    Tensor* t = on_same_memory(reinterpret_cast<PyTypeObject*>(type), from);
     t->requires_grad = wanted;
     return reinterpret_cast<PyObject*>(t);
   });

@@ -33,6 +33,7 @@ void drop_extra(Tensor* t) {
   Py_XDECREF(e->post_accumulate_hooks);
   release(e->tangents);
   drop_batch(e);
+  delete e->swaps;
   delete e;
 }
 

@@ -25,6 +25,9 @@ int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* element_to_python(DType dtype, const char* data);
 PyObject* tensor_item(const Tensor* t);
 
+// A new object of a class of tensors on the memory of another, outside any graph.
+Tensor* on_same_memory(PyTypeObject* type, const Tensor* from);
+
 int add_tensor_type(PyObject* module);
 
 }  // namespace rl

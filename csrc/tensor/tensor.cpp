@@ -224,6 +224,16 @@ void check_writable(const Tensor* t) {
         "unsupported operation: more than one element of the written-to tensor refers to a single "
         "memory location. Please clone() the tensor before performing the operation. (sizes ",
         t->sizes, ", strides ", t->strides, ")");
+  if (const Batch* batch = batch_of(t)) [[unlikely]]
+    for (int i = 0; i < batch->sizes.size(); i++)
+      check(batch->strides[i] || batch->sizes[i] < 2,
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location: all samples of vmap share it. Please clone() the tensor "
+            "before performing the operation.");
+  check_inference_write(t);
+}
+
+void check_inference_write(const Tensor* t) {
   if (t->storage->inference && !modes.inference)
     fail(
         "Inplace update to inference tensor outside InferenceMode is not allowed."

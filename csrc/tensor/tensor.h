@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <utility>
+#include <vector>
 
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -33,7 +34,10 @@ struct Extra {
   uint32_t view_version = 0;     // the version for which a view's grad_fn is right
   Creation creation = Creation::Default;
   bool retains_grad = false;
-  int8_t grad_dtype = -1;  // a DType, or -1: the tensor's own
+  bool was_stand_in = false;  // for an argument of a transform of func that has ended
+  int8_t grad_dtype = -1;     // a DType, or -1: the tensor's own
+  // Where .data was assigned: the version that it ended, and the one that it began.
+  std::vector<std::pair<uint32_t, uint32_t>>* swaps = nullptr;
 };
 
 struct Tensor {
@@ -136,6 +140,8 @@ bool is_exclusive(const Tensor* t);
 void prepare_write(Tensor* t, const char* op);
 // The checks of prepare_write without its effects.
 void check_writable(const Tensor* t);
+// The one of them for changes of the shape alone.
+void check_inference_write(const Tensor* t);
 
 int64_t wrap_dim(int64_t dim, int ndim, const char* op = nullptr);
 Ints wrap_dims(const Ints& dims, int ndim, const char* op);

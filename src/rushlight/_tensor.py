@@ -473,7 +473,7 @@ def _as_class(value: Any, cls: type[Tensor]) -> Any:
     return value
 
 
-class DisableTorchFunctionSubclass:
+class DisableTorchFunctionSubclass(_C._Scope):
     """A context in which no class's ``__torch_function__`` is asked.
 
     >>> class Loud(torch.Tensor):
@@ -485,11 +485,9 @@ class DisableTorchFunctionSubclass:
     Loud([2., 2.])
     """
 
-    def __enter__(self) -> None:
-        self._before = _C._set_subclass_overrides(False)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_subclass_overrides(self._before)
+    @staticmethod
+    def _parts_of() -> Any:
+        return (("subclasses", False),)
 
 
 def _torch_function(

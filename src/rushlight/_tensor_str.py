@@ -77,13 +77,9 @@ def get_printoptions() -> dict[str, Any]:
 @contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
     """`set_printoptions(**kwargs)` for the length of a `with` block."""
-    global _options
-    before = _options
-    set_printoptions(**kwargs)
-    try:
+    with _C._Scope(("items", ((globals(), "_options", _options),))):
+        set_printoptions(**kwargs)
         yield
-    finally:
-        _options = before
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(_C._Scope):
     """Calls its ``__torch_function__`` for every op while it is entered.
 
     Modes nest; the innermost is asked first, and while it answers it is not in force itself, so an
@@ -65,12 +65,13 @@ class TorchFunctionMode:
     ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define __torch_function__")
 
-    def __enter__(self) -> TorchFunctionMode:
-        _C._push_function_mode(self)
+    def __new__(cls, *args: Any, **kwargs: Any) -> TorchFunctionMode:
+        self = super().__new__(cls)
+        self._set_parts(("function_mode", None))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        _C._pop_function_mode()
+    def __init__(self) -> None:
+        pass
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):

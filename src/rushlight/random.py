@@ -163,7 +163,7 @@ def set_rng_state(new_state: Any) -> None:
     _unpack_state(default_generator, new_state)
 
 
-class fork_rng:
+class fork_rng(_C._Scope):
     """Restores the default generator's state when the block ends.
 
     >>> import rushlight as torch
@@ -182,14 +182,10 @@ class fork_rng:
         _devices_kw: str = "devices",
         device_type: str = "cpu",
     ) -> None:
-        self._enabled = enabled
-
-    def __enter__(self) -> None:
-        self._state = default_generator._raw_state()
-
-    def __exit__(self, *error: Any) -> None:
-        if self._enabled:
-            default_generator._set_raw_state(self._state)
+        if enabled:
+            generator = default_generator
+            state = (generator._raw_state, generator._set_raw_state, None)
+            self._set_parts(("states", (state,)))
 
 
 class torch_streams:

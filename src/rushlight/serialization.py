@@ -10,6 +10,7 @@ import warnings
 from enum import Enum
 from typing import IO, Any
 
+from rushlight import _C
 from rushlight._serialization.allowed import (
     add_safe_globals,
     clear_safe_globals,
@@ -291,7 +292,7 @@ def get_default_mmap_options() -> int:
     return _mmap_flags
 
 
-class set_default_mmap_options:
+class set_default_mmap_options(_C._Scope):
     """Sets how ``load(mmap=True)`` maps files; as a context, for the length of a block.
 
     >>> import mmap, rushlight as torch
@@ -300,18 +301,13 @@ class set_default_mmap_options:
     True
     """
 
-    def __init__(self, flags: int) -> None:
-        global _mmap_flags
+    _at_once = True
+
+    @staticmethod
+    def _parts_of(flags: int) -> Any:
         if flags not in (MAP_PRIVATE, MAP_SHARED):
             raise ValueError(
                 "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE "
                 f"or mmap.MAP_SHARED, but got {flags}"
             )
-        self._before, _mmap_flags = _mmap_flags, flags
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        global _mmap_flags
-        _mmap_flags = self._before
+        return (("items", ((globals(), "_mmap_flags", flags),)),)

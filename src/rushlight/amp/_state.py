@@ -10,6 +10,7 @@ from rushlight import _C
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = [
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -73,6 +74,14 @@ def switch(kind: str, enabled: bool, dtype: _C.dtype) -> None:
     else:
         _elsewhere.dtypes[kind] = dtype
         _elsewhere.enabled[kind] = enabled
+
+
+def part_of(kind: str, enabled: bool, dtype: _C.dtype, cached: bool) -> tuple[str, Any]:
+    """What a region on a type of device sets and sets back."""
+    if kind == "cpu":
+        return "autocast", (enabled, dtype, cached)
+    changed = ((_elsewhere.dtypes, kind, dtype), (_elsewhere.enabled, kind, enabled))
+    return "autocast_elsewhere", (changed, cached)
 
 
 def _autocast_kind(device_type: str, function: str) -> str:

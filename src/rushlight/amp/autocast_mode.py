@@ -10,7 +10,7 @@ from rushlight.amp import _state
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Self
+    from typing import Any
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -45,7 +45,7 @@ def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) ->
     return decorated
 
 
-class autocast:
+class autocast(_C._Scope):
     """A region in which products run in half precision and what needs range runs in float32.
 
     Matrix products, convolutions and attention cast float32 arguments to ``dtype`` (bfloat16 on the
@@ -88,7 +88,7 @@ class autocast:
             cache_enabled = _C._is_autocast_cached()
         self._cache_enabled = bool(cache_enabled)
         self._enabled = bool(enabled) and self._can_run()
-        self._before: list[tuple[bool, _C.dtype, bool]] = []  # of every time it was entered
+        self._set_parts(_state.part_of(self._kind, self._enabled, self.fast_dtype, cache_enabled))
 
     def _can_run(self) -> bool:
         if self._kind == "cuda":
@@ -108,21 +108,6 @@ class autocast:
 
         warnings.warn(problem, stacklevel=3)
         return False
-
-    def __enter__(self) -> Self:
-        before = (*_state.switches(self._kind), _C._is_autocast_cached())
-        _state.switch(self._kind, self._enabled, self.fast_dtype)
-        _C._set_autocast_cached(self._cache_enabled)
-        _C._enter_autocast()
-        self._before.append(before)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        enabled, dtype, cached = self._before.pop()
-        if _C._leave_autocast() == 0:
-            _C._clear_autocast_cache()
-        _state.switch(self._kind, enabled, dtype)
-        _C._set_autocast_cached(cached)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

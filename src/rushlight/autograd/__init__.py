@@ -206,18 +206,18 @@ class strict(grad_mode._Mode):
     True
     """
 
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+    @staticmethod
+    def _parts_of(mode: bool = True) -> Any:
+        return (("strict", mode),)
+
+    @property
+    def mode(self) -> bool:
+        """Whether the block is strict."""
+        return self._value
 
     def clone(self) -> strict:
         """Another of its kind, in the same mode."""
         return strict(self.mode)
-
-    def __enter__(self) -> None:
-        self._before = _C._set_strict(self.mode)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_strict(self._before)
 
 
 class structural_zeros(grad_mode._Mode):
@@ -236,18 +236,18 @@ class structural_zeros(grad_mode._Mode):
     tensor([1.0000, 0.2500])
     """
 
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+    @staticmethod
+    def _parts_of(mode: bool = True) -> Any:
+        return (("structural_zeros", mode),)
+
+    @property
+    def mode(self) -> bool:
+        """Whether zeros stay zeros inside."""
+        return self._value
 
     def clone(self) -> structural_zeros:
         """Another of its kind, in the same mode."""
         return structural_zeros(self.mode)
-
-    def __enter__(self) -> None:
-        self._before = _C._set_structural_zeros(self.mode)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_structural_zeros(self._before)
 
 
 def variable(*args: Any, **kwargs: Any) -> Any:

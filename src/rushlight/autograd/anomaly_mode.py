@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(_C._Scope):
     """Switches anomaly mode, at once; as a context manager it is undone at the end.
 
     >>> import rushlight as torch
@@ -24,18 +24,14 @@ class set_detect_anomaly:
     Function 'SqrtBackward0' returned nan values in its 0th output.
     """
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
-        _C._set_anomaly(mode, check_nan)
+    _at_once = True
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_anomaly(*self._before)
+    @staticmethod
+    def _parts_of(mode: bool, check_nan: bool = True) -> Any:
+        return (("anomaly", (mode, check_nan)),)
 
 
-class detect_anomaly:
+class detect_anomaly(_C._Scope):
     """A block in which backward raises at the first NaN, naming the forward line.
 
     >>> import warnings, rushlight as torch
@@ -51,13 +47,7 @@ class detect_anomaly:
             "only be enabled for debugging.",
             stacklevel=2,
         )
-
-    def __enter__(self) -> None:
-        self._before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
-        _C._set_anomaly(True, self.check_nan)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_anomaly(*self._before)
+        self._set_parts(("anomaly", (True, check_nan)))
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

@@ -39,8 +39,6 @@ __all__ = [
     "unpack_dual",
 ]
 
-_ALL_LEVELS = 2**64 - 1
-
 
 def _last_level() -> int:
     return _C._dual_level_count() - 1
@@ -144,30 +142,28 @@ class dual_level(_Mode):
     tensor(4.)
     """
 
-    def __enter__(self) -> int:
-        self._level = enter_dual_level()
-        return self._level
-
-    def __exit__(self, *error: Any) -> None:
-        exit_dual_level(level=self._level)
+    @staticmethod
+    def _parts_of() -> Any:
+        return (("dual_level", None),)
 
 
 class _set_fwd_grad_enabled(_Mode):
     """Switches off, for this thread, that operations see tangents; or on again."""
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self._before = _C._set_visible_levels(_ALL_LEVELS if mode else 0)
+    _at_once = True
+
+    @staticmethod
+    def _parts_of(mode: bool) -> Any:
+        return (("visible_levels", mode),)
+
+    @property
+    def mode(self) -> bool:
+        """Whether tangents are seen inside."""
+        return self._value
 
     def clone(self) -> _set_fwd_grad_enabled:
         """Another of its kind, in the same mode."""
         return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_visible_levels(self._before)
 
 
 def _is_fwd_grad_enabled() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from rushlight import _C
+from rushlight.autograd.grad_mode import no_grad
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ class BackwardCFunction(_C._FunctionBase):
     """
 
     _forward_cls: Any
+
+    def apply(self, *grads: Any) -> Any:
+        """What ``backward`` makes of gradients of the outputs."""
+        return self._run_backward(*grads)
 
     def _run_backward(self, *grads: Any) -> Any:
         cls = self._forward_cls
@@ -234,11 +239,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
         recording = _C.is_grad_enabled()
-        before = _C._set_grad_enabled(False)
-        try:
+        with no_grad():
             outputs = fn(ctx, *args)
-        finally:
-            _C._set_grad_enabled(before)
         once = isinstance(ctx, _ReadOnce)
         saved = () if once else ctx.saved_tensors
         if any(map(_C._is_dual, (*args, *saved))):

@@ -49,18 +49,12 @@ def _wrap_generator(
     return wrapped
 
 
-class _Mode:
+class _Mode(_C._Scope):
     """A context manager that also decorates functions, generators and classes' methods."""
 
     def clone(self) -> _Mode:
         """Another of its kind, in the same mode."""
         return type(self)()
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *error: Any) -> None:
-        raise NotImplementedError
 
     def __call__(self, function: F) -> F:
         if isinstance(function, type):
@@ -104,14 +98,9 @@ class no_grad(_PlainMode):
     False
     """
 
-    def __init__(self, function: Any = None) -> None:
-        self._before = False
-
-    def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(False)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_grad_enabled(self._before)
+    @staticmethod
+    def _parts_of(function: Any = None) -> Any:
+        return (("grad", False),)
 
 
 class enable_grad(_PlainMode):
@@ -126,14 +115,9 @@ class enable_grad(_PlainMode):
     True
     """
 
-    def __init__(self, function: Any = None) -> None:
-        self._before = False
-
-    def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(True)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_grad_enabled(self._before)
+    @staticmethod
+    def _parts_of(function: Any = None) -> Any:
+        return (("grad", True),)
 
 
 class set_grad_enabled(_Mode):
@@ -147,26 +131,24 @@ class set_grad_enabled(_Mode):
     False
     """
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self._before = _C._set_grad_enabled(mode)
-        self._of_thread = _C._set_thread_grad(mode)
+    _at_once = True
+
+    @staticmethod
+    def _parts_of(mode: bool) -> Any:
+        return (("grad", mode), ("thread_grad", mode))
+
+    @property
+    def mode(self) -> bool:
+        """Whether operations are recorded inside."""
+        return self._value
 
     def clone(self) -> set_grad_enabled:
         """Another of its kind, in the same mode."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
-        _C._set_thread_grad(self._of_thread)
-        _C._set_grad_enabled(self._before)
+        self.__exit__()
         return super().__call__(function)
-
-    def __enter__(self) -> None:
-        _C._set_thread_grad(self._of_thread)
-        _C._set_grad_enabled(self.mode)
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_grad_enabled(self._before)
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -188,23 +170,26 @@ class inference_mode(_Mode):
             return super().__new__(cls)
         return cls()(mode)
 
-    def __init__(self, mode: Any = True) -> None:
-        self.mode = mode
-        self._before = (False, False)
+    @staticmethod
+    def _parts_of(mode: Any = True) -> Any:
+        return (("inference", True),) if mode else (("inference", False), ("grad", True))
+
+    @property
+    def mode(self) -> bool:
+        """Whether the block is one of inference."""
+        return self._value
 
     def clone(self) -> inference_mode:
         """Another of its kind, in the same mode."""
         return inference_mode(self.mode)
 
-    def __enter__(self) -> None:
-        inference = _C._set_inference(self.mode)
-        grad = _C._set_grad_enabled(not self.mode or _C._grad_flag())
-        self._before = (inference, grad)
 
-    def __exit__(self, *error: Any) -> None:
-        inference, grad = self._before
-        _C._set_inference(inference)
-        _C._set_grad_enabled(grad)
+class _transform(_Mode):
+    """What a transform of ``func`` runs in, also inside ``inference_mode``."""
+
+    @staticmethod
+    def _parts_of(recorded: bool = True) -> Any:
+        return (("inference", False), ("grad", recorded), ("transforms", True))
 
 
 class set_multithreading_enabled(_Mode):
@@ -222,14 +207,8 @@ class set_multithreading_enabled(_Mode):
         """Another of its kind, in the same mode."""
         return set_multithreading_enabled(self.mode)
 
-    def __enter__(self) -> None:
-        pass
 
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-
-class enforce_grad_layout_policy:
+class enforce_grad_layout_policy(_C._Scope):
     """Whether gradients take the strides of their parameters (the default), in this thread.
 
     It acts when made; as a context manager it is undone at the end.
@@ -242,14 +221,11 @@ class enforce_grad_layout_policy:
     ((1, 3), (2, 1))
     """
 
-    def __init__(self, enable: bool = True) -> None:
-        self._before = _C._set_grad_layout(enable)
+    _at_once = True
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_grad_layout(self._before)
+    @staticmethod
+    def _parts_of(enable: bool = True) -> Any:
+        return (("grad_layout", enable),)
 
 
 class _force_original_view_tracking(_Mode):
@@ -261,12 +237,6 @@ class _force_original_view_tracking(_Mode):
     def clone(self) -> _force_original_view_tracking:
         """Another of its kind, in the same mode."""
         return _force_original_view_tracking(self.mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        pass
 
 
 class _unsafe_preserve_version_counter(_Mode):
@@ -282,9 +252,6 @@ class _unsafe_preserve_version_counter(_Mode):
     def clone(self) -> _unsafe_preserve_version_counter:
         """Another of its kind, in the same mode."""
         return _unsafe_preserve_version_counter(self.tensors)
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, *error: Any) -> None:
         for tensor, version in zip(self.tensors, self._before, strict=True):

@@ -94,17 +94,6 @@ def increment_version(tensor: Any) -> None:
         _C._increment_version(t)
 
 
-_state = _thread._local()
-
-
-def _stack() -> list[Any]:
-    if not hasattr(_state, "hooks"):
-        _state.hooks = []
-        _state.disabled = []
-        _state.creation = []
-    return _state.hooks
-
-
 class SavedTensorInfo(
     namedtuple("SavedTensorInfo", "node argument is_output is_parameter is_leaf line")
 ):
@@ -125,11 +114,12 @@ class SavedTensorInfo(
     __slots__ = ()
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(_C._Scope):
     """Inside, tensors saved for backward go through ``pack_hook``, and back by ``unpack_hook``.
 
-    Blocks nest: the innermost pair packs the tensor, and as long as the result is a tensor the next
-    pair outwards packs that; unpacking goes the other way round.
+    Where blocks nest, the innermost pair packs the tensor, alone. With ``compose=True`` what it
+    makes of the tensor, if that is a tensor, is packed by the next pair outwards as well; unpacking
+    goes the other way round.
 
     With ``with_info=True`` the hook is called ``pack_hook(tensor, info)``, where ``info`` is a
     :class:`SavedTensorInfo`. With ``share=True`` a tensor that several nodes save unchanged is
@@ -153,29 +143,14 @@ class saved_tensors_hooks:
         *,
         with_info: bool = False,
         share: bool = False,
+        compose: bool = False,
     ) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self.with_info = with_info
-        self.share = share
-
-    def _pack(self) -> Callable[..., Any]:
-        pack = self.pack_hook
-        if self.with_info:
-            pack = _with_info(pack)
-        return _sharing(pack) if self.share else pack
-
-    def __enter__(self) -> None:
-        stack = _stack()
-        if _state.disabled:
-            raise RuntimeError(_state.disabled[-1])
-        stack.append((self._pack(), self.unpack_hook, self.with_info))
-        _C._set_saved_hooks(stack)
-
-    def __exit__(self, *error: Any) -> None:
-        stack = _stack()
-        stack.pop()
-        _C._set_saved_hooks(stack)
+        pack = _with_info(pack_hook) if with_info else pack_hook
+        if share:
+            pack = _sharing(pack)
+        self._set_parts(("saved_hooks", (pack, unpack_hook, bool(with_info), bool(compose))))
 
 
 def _with_info(pack: Callable[[Any, SavedTensorInfo], Any]) -> Callable[..., Any]:
@@ -207,7 +182,7 @@ def _sharing(pack: Callable[..., Any]) -> Callable[..., Any]:
     return pack_once
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(_C._Scope):
     """Inside, entering ``saved_tensors_hooks`` raises with the given message.
 
     >>> import rushlight as torch
@@ -219,14 +194,7 @@ class disable_saved_tensors_hooks:
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
-
-    def __enter__(self) -> None:
-        if _stack():
-            raise RuntimeError(self.error_message)
-        _state.disabled.append(self.error_message)
-
-    def __exit__(self, *error: Any) -> None:
-        _state.disabled.pop()
+        self._set_parts(("no_saved_hooks", error_message))
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -245,7 +213,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept, share=True)
 
 
-class allow_mutation_on_saved_tensors:
+class allow_mutation_on_saved_tensors(_C._Scope):
     """Inside, tensors saved for backward may be written in place: backward sees the old values.
 
     Nothing is copied until such a write happens; the backward pass may run inside or outside.
@@ -261,19 +229,15 @@ class allow_mutation_on_saved_tensors:
     tensor([2., 2.])
     """
 
-    def __enter__(self) -> allow_mutation_on_saved_tensors:
-        if _C._set_copy_on_write(True):
-            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        _C._set_copy_on_write(False)
+    @staticmethod
+    def _parts_of() -> Any:
+        return (("copy_on_write", True),)
 
     def clear(self) -> None:
         """Nothing to clear: copies belong to the nodes that saved them and go with these."""
 
 
-class node_creation_hook:
+class node_creation_hook(_C._Scope):
     """Inside, ``hook(node)`` is called for every node this thread makes, once it is complete.
 
     The hook may read the node, write its ``metadata`` and register hooks on it. Nodes made in a
@@ -290,16 +254,7 @@ class node_creation_hook:
 
     def __init__(self, hook: Callable[[Any], None]) -> None:
         self.hook = hook
-
-    def __enter__(self) -> node_creation_hook:
-        _stack()
-        _state.creation.append(self.hook)
-        _C._set_node_hooks(_state.creation)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        _state.creation.pop()
-        _C._set_node_hooks(_state.creation)
+        self._set_parts(("node_hook", hook))
 
 
 def live() -> list[Any]:

@@ -8,7 +8,6 @@ from collections import namedtuple
 
 from rushlight import _C
 from rushlight.autograd.grad_mode import no_grad
-from rushlight.autograd.graph import node_creation_hook
 from rushlight.overrides import TorchFunctionMode
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -127,16 +126,7 @@ class trace_nan(TorchFunctionMode):
         self.stop = stop
         self.first: NonFiniteError | None = None
         self._sound = True  # whether the operation that runs now got finite operands
-        self._nodes = node_creation_hook(self._watch)
-
-    def __enter__(self) -> trace_nan:
-        super().__enter__()
-        self._nodes.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._nodes.__exit__(*error)
-        super().__exit__(*error)
+        self._set_parts(("function_mode", None), ("node_hook", self._watch))
 
     def __torch_function__(
         self,

@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class profile:
+class profile(_C._Scope):
     """Records the ops, backward nodes and ranges of this thread while the block runs.
 
     Each backward row carries the line of the forward pass that made it. Ops are timed on the CPU
@@ -86,64 +86,53 @@ class profile:
         self.with_modules = with_modules
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
-        self.trace_id = ""
-        self.entered = False
-        self._rows: list[Any] | None = None
-        self._events: EventList | None = None
-        self._thread = 0
-
-    def __enter__(self) -> Self | None:
-        if not self.enabled:
-            return None
-        if self.entered:
-            raise RuntimeError("Profiler context manager is not reentrant")
-        self._start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.enabled:
-            self._stop()
-
-    def _start(self) -> None:
-        if _C._profile_running():
-            raise RuntimeError(
-                "Profiler is already enabled on this thread. Leave the block of the other "
-                "profiler first: profilers do not nest."
-            )
-        self.entered = True
+        self._blocks: list[list[Any]] = []
+        self._events: tuple[int, EventList] | None = None  # and of how many blocks
         self._thread = threading.get_native_id()
-        if self.custom_trace_id_callback is not None:
-            self.trace_id = self.custom_trace_id_callback()
-        _C._profile_start(self.record_shapes or self.with_flops, self.with_stack)
+        self._trace_id: tuple[int, str] | None = None  # and the number of blocks before it
+        if enabled:
+            self._set_parts(("profile", (record_shapes or with_flops, with_stack, self._blocks)))
 
-    def _stop(self) -> None:
-        if threading.get_native_id() != self._thread:
-            raise RuntimeError("a profiler must be stopped in the thread that started it")
-        rows = _C._profile_stop()
-        if self.acc_events and self._rows is not None:
-            shift = len(self._rows)
-            rows = [(*r[:4], r[4] + shift if r[4] >= 0 else -1, *r[5:]) for r in rows]
-            rows = self._rows + rows
-        self._rows, self._events = rows, None
+    @property
+    def trace_id(self) -> str:
+        """What ``custom_trace_id_callback`` gives for the block."""
+        if self.custom_trace_id_callback is None:
+            return ""
+        number = len(self._blocks) + self.entered
+        if self._trace_id is None or self._trace_id[0] != number:
+            self._trace_id = number, self.custom_trace_id_callback()
+        return self._trace_id[1]
+
+    @property
+    def _rows(self) -> list[Any] | None:
+        """The events of all blocks so far, or of the last one."""
+        blocks = self._blocks if self.acc_events else self._blocks[-1:]
+        rows: list[Any] = []
+        for block in blocks:
+            shift = len(rows)
+            rows += [(*r[:4], r[4] + shift if r[4] >= 0 else -1, *r[5:]) for r in block]
+        return rows if blocks else None
 
     @property
     def function_events(self) -> EventList:
         """The events, in the order in which they began."""
-        if self._events is None:
+        if self._events is None or self._events[0] != len(self._blocks):
             from rushlight.autograd._profiler_trace import events_of
 
-            if self._rows is None:
+            rows = self._rows
+            if rows is None:
                 raise RuntimeError("Profiler didn't finish running: leave its block first")
-            self._events = events_of(
-                self._rows,
+            events = events_of(
+                rows,
                 self._thread,
                 stacks=self.with_stack,
                 shapes=self.record_shapes,
                 flops=self.with_flops,
             )
-            self._events._profile_memory = self.profile_memory
-            self._events._with_flops = self.with_flops
-        return self._events
+            events._profile_memory = self.profile_memory
+            events._with_flops = self.with_flops
+            self._events = len(self._blocks), events
+        return self._events[1]
 
     def __repr__(self) -> str:
         return "<unfinished profiler>" if self._rows is None else repr(self.function_events)
@@ -194,7 +183,7 @@ class profile:
         return self.function_events.self_cpu_time_total
 
 
-class record_function:
+class record_function(_C._Scope):
     """Names a block, or a function's calls, in a profile. Without a profiler, nothing.
 
     >>> import rushlight as torch
@@ -208,14 +197,7 @@ class record_function:
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name
         self.args = args
-        self._open: list[int | None] = []
-
-    def __enter__(self) -> Self:
-        self._open.append(_C._profile_begin(self.name))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        _C._profile_end(self._open.pop())
+        self._set_parts(("profile_range", name))
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from rushlight import _C
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +27,6 @@ def set_for_a_block(module: str, values: dict[str, Any]) -> Iterator[None]:
     """
     owner = sys.modules[module]
     given = {name: value for name, value in values.items() if value is not None}
-    before = {name: getattr(owner, name) for name in given}
-    for name, value in given.items():
-        setattr(owner, name, value)
-    try:
+    attributes = ((partial(getattr, owner, n), partial(setattr, owner, n), given[n]) for n in given)
+    with _C._Scope(("states", tuple(attributes))):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(owner, name, value)

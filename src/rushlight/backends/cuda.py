@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rushlight import _C
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -82,17 +84,14 @@ def sdp_kernel(
     >>> torch.backends.cuda.flash_sdp_enabled()
     True
     """
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash,
-        math=enable_math,
-        mem_efficient=enable_mem_efficient,
-        cudnn=enable_cudnn,
-    )
-    try:
+    chosen = {
+        "flash": enable_flash,
+        "math": enable_math,
+        "mem_efficient": enable_mem_efficient,
+        "cudnn": enable_cudnn,
+    }
+    with _C._Scope(("items", tuple((_attention, name, on) for name, on in chosen.items()))):
         yield {}
-    finally:
-        _attention.update(before)
 
 
 def is_flash_attention_available() -> bool:

@@ -59,23 +59,8 @@ def functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    before = {}
-    try:
-        for name, value in given.items():
-            holder, key = places[name]
-            before[name] = holder.get(key, _ABSENT)
-            holder[key] = value
+    with _C._Scope(("items", tuple((*places[name], value) for name, value in given.items()))):
         return module(*args, **(kwargs or {}))
-    finally:
-        for name, value in before.items():
-            holder, key = places[name]
-            if value is _ABSENT:
-                del holder[key]
-            else:
-                holder[key] = value
-
-
-_ABSENT = object()
 
 
 def _new_place(module: Module, name: str) -> tuple[dict[str, Any], str]:

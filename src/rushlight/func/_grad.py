@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 
-from rushlight import _C, autograd
+from rushlight import _C
 from rushlight.autograd import forward_ad
+from rushlight.autograd.grad_mode import _transform
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -32,6 +33,7 @@ def stand_in(tensor: Any, what: str) -> Any:
 def strip(outputs: Sequence[Any], inputs: Sequence[Any], outside: bool) -> list[Any]:
     """Results as the caller sees them: without a history that ends in the stand-ins alone."""
     ends = tuple(inputs)
+    _C._retire(ends)
     return [
         t if not _recorded(t) or (outside and _C._leads_beyond(t, ends)) else t.detach()
         for t in outputs
@@ -120,8 +122,8 @@ def grad_and_value(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        outside = _C._grad_flag()
-        with autograd.enable_grad():
+        outside = _C.is_grad_enabled()
+        with _transform():
             lifted = Lifted(args, argnums, "grad")
             result = func(*lifted.args, **kwargs)
             output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
@@ -185,8 +187,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(torch.tensor([1.0, 5.0]))
     (tensor([1., 5.]),)
     """
-    outside = _C._grad_flag()
-    with autograd.enable_grad():
+    outside = _C.is_grad_enabled()
+    with _transform():
         lifted = Lifted(primals, tuple(range(len(primals))), "vjp(f, *primals)")
         output, aux = split_aux(func(*lifted.args), has_aux, "vjp(f, *primals)")
     outputs, spec = tree_flatten(output)
@@ -204,7 +206,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"Expected pytree structure of cotangents to be the same as pytree structure of "
                 f"outputs to the function. cotangents: {given_spec}, primal output: {spec}"
             )
-        recording = _C._grad_flag() if create_graph is None else create_graph
+        recording = _C.is_grad_enabled() if create_graph is None else create_graph
         found = pull_back(outputs, lifted.inputs, given, recording, retain_graph)
         return lifted.shaped(found)
 
@@ -262,8 +264,7 @@ def push_forward(
     has_aux: bool = False,
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """The values and tangents of `call` of dual tensors, their structure, and what is beside."""
-    level = _C._enter_dual_level()
-    try:
+    with _transform(_C.is_grad_enabled()), forward_ad.dual_level() as level:
         duals = [
             forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, directions, strict=True)
         ]
@@ -288,8 +289,6 @@ def push_forward(
             moved.append(tangent)
         if has_aux:
             aux = tree_map(_primal, aux)
-    finally:
-        _C._exit_dual_level(level)
     return values, moved, spec, aux
 
 
@@ -307,8 +306,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> push(torch.tensor([1.0, 5.0]))
     tensor([1., 5.])
     """
-    outside = _C._grad_flag()
-    with autograd.enable_grad():
+    outside = _C.is_grad_enabled()
+    with _transform():
         lifted = Lifted(primals, tuple(range(len(primals))), "linearize(f, *primals)")
         outputs, spec = tree_flatten(func(*lifted.args))
         for t in outputs:
@@ -333,7 +332,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"primal of shape {tuple(x.shape)} and dtype {x.dtype}"
                 )
         ends = [*lifted.inputs, *dual]
-        recorded = _C._grad_flag() and (
+        recorded = _C.is_grad_enabled() and (
             any(_C._leads_beyond(p, tuple(ends)) for p in pulled if p.requires_grad)
             or any(t.requires_grad for t in flat)
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from rushlight import _C, autograd
+from rushlight import _C
+from rushlight.autograd.grad_mode import _transform
 from rushlight.func._grad import Lifted, pick, pull_back, push_forward, split_aux, strip
 from rushlight.func._vmap import Level, vmap
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
@@ -62,8 +63,8 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        outside = _C._grad_flag()
-        with autograd.enable_grad():
+        outside = _C.is_grad_enabled()
+        with _transform():
             lifted = Lifted(args, argnums, "jacrev")
             output, aux = split_aux(func(*lifted.args, **kwargs), has_aux, "jacrev(f)(*args)")
         outputs, out_spec = tree_flatten(output)

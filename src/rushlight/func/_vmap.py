@@ -16,18 +16,17 @@ _RANDOMNESS = ("error", "same", "different")
 _ops = _C._namespaces[""]
 
 
-class Level:
-    """A vmapped region: enters on creation, and must be left."""
+class Level(_C._Scope):
+    """A vmapped region."""
 
     def __init__(self, size: int, randomness: str = "different") -> None:
         self.size = size
-        self.number = _C._enter_vmap(size, _RANDOMNESS.index(randomness))
+        self._set_parts(("vmap", (size, _RANDOMNESS.index(randomness))))
 
-    def __enter__(self) -> Level:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        _C._leave_vmap(self.number)
+    @property
+    def number(self) -> int:
+        """That it got when it was entered."""
+        return self._number
 
     def hide(self, tensor: Any, dim: int) -> Any:
         return _ops["_add_batch_dim"](tensor, dim, self.number)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from itertools import chain
 
+from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer
 
@@ -93,21 +94,15 @@ def swap_in_optimizer_params_and_state(
     _check(not extra, f"state only of the parameters in the groups; got extra keys {extra!r}.")
 
     params = list(swapin_parameters.values())
-    kept_state, kept_groups = optimizer.state, [dict(group) for group in live]
     swapped: defaultdict[Any, Any] = defaultdict(dict)
     for p, number in zip(params, flat, strict=False):
         swapped[p] = dict(state.get(number, {}))
-    try:
-        at = 0
-        for group, new in zip(live, groups, strict=True):
-            count = len(new["params"])
-            group.update(new)
-            group["params"] = params[at : at + count]
-            at += count
-        optimizer.state = swapped
+    changed: list[tuple[dict[str, Any], str, Any]] = [(vars(optimizer), "state", swapped)]
+    at = 0
+    for group, new in zip(live, groups, strict=True):
+        count = len(new["params"])
+        options = {**new, "params": params[at : at + count]}
+        changed += [(group, name, value) for name, value in options.items()]
+        at += count
+    with _C._Scope(("items", tuple(changed))):
         yield
-    finally:
-        for group, before in zip(live, kept_groups, strict=True):
-            group.clear()
-            group.update(before)
-        optimizer.state = kept_state

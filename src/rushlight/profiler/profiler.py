@@ -208,11 +208,25 @@ class profile:
         return action
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        try:
+            self.start()
+            return self
+        except BaseException:
+            self._abandon()
+            raise
 
     def __exit__(self, *exception: object) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Stops whatever runs, after an interruption."""
+        self._running = False
+        if self.profiler is not None and self.profiler.entered:
+            self.profiler.__exit__()
 
     def start(self) -> None:
         """Begins, as ``with`` does."""
@@ -268,12 +282,11 @@ class profile:
                 acc_events=self.acc_events,
                 custom_trace_id_callback=self.custom_trace_id_callback,
             )
-        self.profiler._start()
+        self.profiler.__enter__()
 
     def _save(self) -> None:
         assert self.profiler is not None
-        self.profiler._stop()
-        self.profiler.entered = False
+        self.profiler.__exit__()
 
     def _open_step(self) -> None:
         if self.record_steps:

@@ -162,14 +162,13 @@ def _warn_of_old_hook(inputs: Any, result: Any, grad_fn: Any) -> None:
 
 
 class BackwardHookFunction(Function):
-    """Lets several gradients pass together; each tensor gets content of its own on writing."""
+    """Lets several gradients pass together; the tensors that come out share the memory."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> Any:
-        copies = tuple(_C._lazy_clone(t) for t in tensors)
-        plain = (c for c, t in zip(copies, tensors, strict=True) if not t.requires_grad)
-        ctx.mark_non_differentiable(*plain)
-        return copies
+        ctx._pass_through()
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
@@ -180,8 +179,7 @@ class BackwardPassage:
     """Sees the gradients that enter and leave a module in the backward pass.
 
     The tensors that go into the module and come out of it pass through a node each way. They are
-    lazy copies, not views: an operation in place inside or after the module writes to the copy, and
-    what forward wrote to its input is written back to the caller's tensor.
+    views of the caller's: an operation in place inside or after the module writes to these.
     """
 
     def __init__(self, module: Module, hooks: list[Any], pre_hooks: list[Any]) -> None:
@@ -212,12 +210,7 @@ class BackwardPassage:
         if self.input_places is None:
             return args, self.module.forward(*args, **kwargs)
         node.register_hook(self.after_inputs)
-        versions = [inputs[i]._version for i in self.input_places]
-        result = self.module.forward(*inputs, **kwargs)
-        for i, version in zip(self.input_places, versions, strict=True):
-            if inputs[i]._version != version:
-                args[i].copy_(inputs[i])
-        return inputs, result
+        return inputs, self.module.forward(*inputs, **kwargs)
 
     def leave(self, result: Any) -> Any:
         values = result if isinstance(result, tuple) else (result,)

@@ -279,31 +279,7 @@ class StateMethods(HookMethods):
         state: Any = OrderedDict(state_dict)
         if metadata is not None:
             state._metadata = metadata
-
-        def load(module: Any, local_state: Any, prefix: str) -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(
-                local_state, prefix, local_metadata, True, missing, unexpected, errors
-            )
-            below: dict[str, dict[str, Any]] = {}
-            for key, value in local_state.items():
-                if key.startswith(prefix):
-                    first = key[len(prefix) :].split(".", 1)[0]
-                    below.setdefault(first, {})[key] = value
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, below.get(name, {}), f"{prefix}{name}.")
-            for hook in module._hooks_if_any("_load_state_dict_post_hooks"):
-                if hook(module, _IncompatibleKeys(missing, unexpected)) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
-                        "expected to return new values, if incompatible_keys need to be modified, "
-                        "it should be done inplace."
-                    )
-
-        load(self, state, "")
+        _load(self, state, "", metadata, assign, (missing, unexpected, errors))
         if strict:
             for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -317,6 +293,36 @@ class StateMethods(HookMethods):
             _suggest(error, missing, unexpected)
             raise error
         return _IncompatibleKeys(missing, unexpected)
+
+
+def _load(
+    module: Any,
+    state: Any,
+    prefix: str,
+    metadata: Any,
+    assign: bool,
+    report: tuple[list[str], list[str], list[str]],
+) -> None:
+    """Loads a module and those below it; what does not fit goes to the report."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(state, prefix, local_metadata, True, *report)
+    below: dict[str, dict[str, Any]] = {}
+    for key, value in state.items():
+        if key.startswith(prefix):
+            first = key[len(prefix) :].split(".", 1)[0]
+            below.setdefault(first, {})[key] = value
+    for name, child in module._modules.items():
+        if child is not None:
+            _load(child, below.get(name, {}), f"{prefix}{name}.", metadata, assign, report)
+    for hook in module._hooks_if_any("_load_state_dict_post_hooks"):
+        if hook(module, _IncompatibleKeys(*report[:2])) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                "expected to return new values, if incompatible_keys need to be modified, "
+                "it should be done inplace."
+            )
 
 
 def _suggest(error: RuntimeError, missing: list[str], unexpected: list[str]) -> None:

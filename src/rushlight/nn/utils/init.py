@@ -20,15 +20,12 @@ def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
     from inspect import signature
 
     from rushlight.nn.modules.module import Module
-    from rushlight.random import get_rng_state, set_rng_state
+    from rushlight.random import fork_rng
 
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    state = get_rng_state()
-    try:
+    with fork_rng():
         module = module_cls(*args, **kwargs)
-    finally:
-        set_rng_state(state)
     return module.to_empty(device=kwargs.get("device", "cpu"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 
+from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.nn.modules.container import ModuleDict, ModuleList
@@ -39,12 +40,12 @@ def cached() -> Iterator[None]:
     >>> layer.weight is layer.weight
     False
     """
-    global _cache_depth
-    _cache_depth += 1
+    if not _cache_depth:
+        _cache.clear()
     try:
-        yield
+        with _C._Scope(("items", ((globals(), "_cache_depth", _cache_depth + 1),))):
+            yield
     finally:
-        _cache_depth -= 1
         if not _cache_depth:
             _cache.clear()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from rushlight import _C
+
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,18 +68,15 @@ def _reparametrize_module(
         ]
         text = "\n\t".join(lines)
         raise RuntimeError(f"Error(s) in reparametrizing for {module._get_name()}:\n\t{text}")
-    own = {name: places[name][0][places[name][1]] for name in given if name in places}
-    try:
-        for name in own:
-            members, key = places[name]
-            members[key] = given[name]
-        yield
-    finally:
-        for name, tensor in own.items():
-            members, key = places[name]
-            if name in parameters_and_buffers:  # forward may have replaced a buffer
-                parameters_and_buffers[name] = members[key]
-            members[key] = tensor
+    own = [name for name in given if name in places]
+    with _C._Scope(("items", tuple((*places[name], given[name]) for name in own))):
+        try:
+            yield
+        finally:
+            for name in own:
+                members, key = places[name]
+                if name in parameters_and_buffers:  # forward may have replaced a buffer
+                    parameters_and_buffers[name] = members[key]
 
 
 def _functional_call(

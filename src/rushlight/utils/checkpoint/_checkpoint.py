@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rushlight import is_grad_enabled
+from rushlight import _C, is_grad_enabled
 from rushlight.utils.checkpoint._region import Inputs, Region
 from rushlight.utils.checkpoint._rng import States
 
@@ -17,21 +17,11 @@ if TYPE_CHECKING:
 
 _CHECKS = ("default", "none", "values")
 
-
-class _Setting:
-    """Overrides an argument of every ``checkpoint`` called inside a ``with`` block."""
-
-    current: bool | None = None
-    value: bool | None
-
-    def __enter__(self) -> None:
-        self.previous, type(self).current = type(self).current, self.value
-
-    def __exit__(self, *error: object) -> None:
-        type(self).current = self.previous
+# What blocks say instead of an argument of every ``checkpoint`` called inside.
+_overrides: dict[str, bool | None] = {}
 
 
-class set_checkpoint_early_stop(_Setting):
+class set_checkpoint_early_stop(_C._Scope):
     """Inside, recomputations stop early or run to the end, whatever ``checkpoint`` was told.
 
     >>> from rushlight.utils.checkpoint import set_checkpoint_early_stop
@@ -40,10 +30,10 @@ class set_checkpoint_early_stop(_Setting):
     """
 
     def __init__(self, enable: bool) -> None:
-        self.value = enable
+        self._set_parts(("items", ((_overrides, "early_stop", enable),)))
 
 
-class set_checkpoint_debug_enabled(_Setting):
+class set_checkpoint_debug_enabled(_C._Scope):
     """Inside, errors list every saved tensor (True) or those near the difference (False).
 
     >>> import rushlight as torch
@@ -55,7 +45,7 @@ class set_checkpoint_debug_enabled(_Setting):
     """
 
     def __init__(self, enabled: bool | None) -> None:
-        self.value = enabled
+        self._set_parts(("items", ((_overrides, "debug", enabled),)))
 
 
 def noop_context_fn() -> Contexts:
@@ -123,7 +113,7 @@ def checkpoint(
     if not is_grad_enabled():
         with forward_context:
             return function(*args, **kwargs)
-    stop, verbose = set_checkpoint_early_stop.current, set_checkpoint_debug_enabled.current
+    stop, verbose = _overrides.get("early_stop"), _overrides.get("debug")
     region = Region(
         function,
         Inputs(args, kwargs),

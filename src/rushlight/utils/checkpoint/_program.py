@@ -8,7 +8,7 @@ docs/design/checkpointing.md.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
 
@@ -176,21 +176,16 @@ class Call:
         def catch(value: Any) -> None:
             saved.append(bare(value))
 
-        now = [(generator, generator._raw_state()) for generator, _ in self.states]
-        with ExitStack() as stack:
-            # Only what an op saves on the side needs a graph around it.
-            stack.enter_context(enable_grad() if self.hidden else no_grad())
+        states = tuple((g._raw_state, g._set_raw_state, state) for g, state in self.states)
+        # Only what an op saves on the side needs a graph around it.
+        with enable_grad() if self.hidden else no_grad():
             args, kwargs = transform(self.arguments, PLACES, tensor)
-            stack.enter_context(under(self.precision))
-            if self.hidden:
-                stack.enter_context(saved_tensors_hooks(catch, catch))
-            for generator, state in self.states:
-                generator._set_raw_state(state)
-            try:
+            with (
+                under(self.precision),
+                saved_tensors_hooks(catch, catch) if self.hidden else nullcontext(),
+                _C._Scope(("states", states)),
+            ):
                 out = self.func(*args, **kwargs)
-            finally:
-                for generator, state in now:
-                    generator._set_raw_state(state)
         if self.hidden and len(saved) != self.saves:
             raise Unfollowable(f"torch.utils.checkpoint: {self.func.__name__} saves other tensors")
         made = list(zip(self.results, leaves(out, _C.Tensor), strict=True))

@@ -164,15 +164,17 @@ class Region:
     def forward(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], context: AbstractContextManager[Any]
     ) -> Any:
-        entering.call = self, [v for v in (*args, *kwargs.values()) if isinstance(v, _C.Tensor)]
+        tensors = [v for v in (*args, *kwargs.values()) if isinstance(v, _C.Tensor)]
+        call = ((vars(entering), "call", (self, tensors)),)
         result = self  # in place of a result: the function has not returned
-        try:
-            with saved_tensors_hooks(self.pack, unpack, with_info=True), context:
-                entering.call = None
-                with self.ops if self.early_stop and self.tape is None else nullcontext():
-                    result = self.function(*args, **kwargs)
-        finally:
+        with (
+            _C._Scope(("region", None), ("items", call)),
+            saved_tensors_hooks(self.pack, unpack, with_info=True),
+            context,
+        ):
             entering.call = None
+            with self.ops if self.early_stop and self.tape is None else nullcontext():
+                result = self.function(*args, **kwargs)
         if result is self:
             raise RuntimeError(
                 "torch.utils.checkpoint: the forward context provided by context_fn suppressed an "
@@ -193,14 +195,14 @@ class Region:
         replay = Replay(self)
         args, kwargs = self.inputs.get()
         count = self.ops.count  # the function may differentiate, and ask before it has ended
-        hooks = saved_tensors_hooks(replay.pack, itemgetter(0), with_info=True)
         try:
             with (
                 suppress(Stop),
-                self.states or nullcontext(),
+                _C._Scope(("region", None)),
+                self.states.replayed() if self.states else nullcontext(),
                 under(self.precision),
                 enable_grad(),
-                hooks,
+                saved_tensors_hooks(replay.pack, itemgetter(0), with_info=True),
                 self.recompute_context,
                 replay if self.early_stop else nullcontext(),
             ):
@@ -274,7 +276,7 @@ class Replay(Ops):
 def unpack(slot: Slot) -> Any:
     """The tensor for a slot: recomputed unless an earlier recomputation left it there."""
     region = slot.region
-    with region.lock:
+    with _C._Scope(("lock", region.lock)):
         if region.tape is not None:
             try:
                 return _replayed(region.tape, slot)

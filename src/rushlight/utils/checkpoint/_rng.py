@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rushlight import _C
 from rushlight.random import live_generators
 from rushlight.utils.checkpoint._sources import reachable
 
@@ -21,10 +23,6 @@ def _same(a: Any, b: Any) -> bool:
     return equal if isinstance(equal, bool) else bool(equal.all())
 
 
-def _numpy_state() -> Any:
-    return sys.modules["numpy.random"].get_state(legacy=False)
-
-
 def _library_sources() -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:
     """The global generators of libraries, as far as the program has imported them."""
     found = []
@@ -32,17 +30,16 @@ def _library_sources() -> list[tuple[Callable[[], Any], Callable[[Any], object]]
         module = sys.modules["random"]
         found.append((module.getstate, module.setstate))
     if "numpy.random" in sys.modules:
-        found.append((_numpy_state, sys.modules["numpy.random"].set_state))
+        module = sys.modules["numpy.random"]
+        found.append((partial(module.get_state, legacy=False), module.set_state))
     return found
 
 
 class States:
-    """The states of all sources at one time; ``with states:`` runs a block from there.
+    """The states of all sources at one time.
 
     The sources are all generators of this library, the global ones of others, and those of others
     that ``roots``, a function and its arguments, can reach.
-
-    After the block, each source goes on as though the block had not run.
     """
 
     def __init__(self, *roots: Any) -> None:
@@ -61,12 +58,6 @@ class States:
         self.sources = [s for s in self.sources if not _same(s[0](), s[2])]
         self.sources += [(g._raw_state, g._set_raw_state, g._initial_state()) for g in made]
 
-    def __enter__(self) -> None:
-        self.paused = [(put, get()) for get, put, _ in self.sources]
-        for _, put, state in self.sources:
-            put(state)
-
-    def __exit__(self, *error: object) -> None:
-        for put, state in self.paused:
-            put(state)
-        del self.paused
+    def replayed(self) -> _C._Scope:
+        """A block that starts from there; after it, sources go on as though it had not run."""
+        return _C._Scope(("states", tuple(self.sources)))

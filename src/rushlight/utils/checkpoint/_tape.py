@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from rushlight import _C
-from rushlight.autograd.graph import _stack
 from rushlight.overrides import TorchFunctionMode
 from rushlight.utils.checkpoint._program import (
     Call,
@@ -49,7 +48,7 @@ class Tape(TorchFunctionMode):
         if entering.call is not None:
             region, tensors = entering.call
             region.tape = self
-            self.depth = hook_depth()
+            self.depth = _C._saved_hooks_depth()
             call = self.new_call(region.inputs.tensors)
             for tensor in tensors:
                 self.add_result(call, tensor)
@@ -166,7 +165,7 @@ class Tape(TorchFunctionMode):
 
     def note(self, slot: Slot, tensor: Any) -> None:
         """A tensor is being saved, by the op that is running or by something else."""
-        if hook_depth() > self.depth:  # other hooks have made it of what was saved
+        if _C._saved_hooks_depth() > self.depth:  # other hooks have made it of what was saved
             slot.place = Pinned(tensor, tensor._version)
         elif self.saved is not None:
             self.saved.append((slot, tensor, tensor._version))
@@ -192,11 +191,6 @@ class Tape(TorchFunctionMode):
         slot.taken = True
         place.result.drop_if_idle()
         return value
-
-
-def hook_depth() -> int:
-    """How many pairs of saved_tensors_hooks are in force."""
-    return len(_stack())
 
 
 def _same_kind(a: Any, b: Any) -> bool:
