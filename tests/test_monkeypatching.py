@@ -109,3 +109,52 @@ def test_the_class_of_a_tensor_may_change():
             del x
     gc.collect()
     assert torch.ones(1000).sum().item() == 1000
+
+
+def test_printing_goes_through_repr():
+    x = torch.ones(2, 3)
+    original = torch.Tensor.__repr__
+    with mock.patch.object(torch.Tensor, "__repr__", lambda t: f"{tuple(t.shape)} {original(t)}"):
+        assert str(x).startswith("(2, 3) tensor([[")
+        assert f"{x}" == repr(x) == str(x)
+        assert "(2, 3)" in str([x])
+        assert "(2, 3)" in repr(torch.nn.Parameter(x))
+    assert str(x).startswith("tensor")
+
+
+class TestModules:
+    """Module as well, and every class of layers."""
+
+    def test_calls(self):
+        class Child(torch.nn.Linear):
+            pass
+
+        calls = []
+        original = torch.nn.Module.__call__
+
+        def counted(self, *args):
+            calls.append(type(self).__name__)
+            return original(self, *args)
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), Child(2, 2))
+        for owner, expected in (
+            (torch.nn.Module, ["Sequential", "Linear", "Child"]),
+            (torch.nn.Linear, ["Linear", "Child"]),
+            (Child, ["Child"]),
+        ):
+            with mock.patch.object(owner, "__call__", counted):
+                model(torch.ones(1, 2))
+            assert calls == expected
+            calls.clear()
+            model(torch.ones(1, 2))
+            assert not calls
+
+    def test_conversions_call_the_tensors_methods(self):
+        for name in ("to", "half", "cuda"):
+            calls = []
+            with mock.patch.object(
+                torch.Tensor, name, lambda t, *args, calls=calls, **options: calls.append(1) or t
+            ):
+                module = torch.nn.Linear(1, 1)
+                module.to(torch.float64) if name == "to" else getattr(module, name)()
+            assert calls == [1, 1]

@@ -1,5 +1,7 @@
 """Storages: the memory behind tensors, new memory, and files in memory."""
 
+import pickle
+
 import pytest
 
 import rushlight as torch
@@ -118,3 +120,25 @@ def test_a_graph_notices_that_its_memory_shrank():
     y.untyped_storage().resize_(0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.backward()
+
+
+def test_storages_of_elements():
+    t = torch.tensor([1.0, 2.0, 3.0])
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        storage = t[1:].storage()
+    assert isinstance(storage, torch.storage.TypedStorage)
+    assert storage.data_ptr() == t.data_ptr()
+    assert (storage.size(), len(storage), storage.nbytes(), storage.element_size()) == (3, 3, 12, 4)
+    assert storage.tolist() == list(storage) == [1, 2, 3]
+    storage[1] = 7
+    assert t[1] == storage[1] == 7
+    assert storage[1:] == [7, 3]
+    assert storage.dtype == torch.float32
+    assert storage.untyped() == t.untyped_storage()
+    assert storage.clone() != storage
+    assert pickle.loads(pickle.dumps(storage)).tolist() == [1, 7, 3]
+    assert torch.LongStorage([1, 2]).dtype == torch.int64
+    assert torch.DoubleStorage(2).fill_(4).resize_(3).size() == 3
+    assert issubclass(torch.FloatStorage, torch.TypedStorage)
+    with pytest.raises(AttributeError):
+        torch.ZorkStorage

@@ -441,3 +441,39 @@ def test_comparisons_of_tensors_want_tensors(name):
     for function in (getattr(torch, name), getattr(torch.Tensor, name)):
         with pytest.raises(TypeError, match=r"argument 'other' .* must be Tensor, not float"):
             function(torch.ones(2), 1.0)
+
+
+def test_names_of_older_pythons():
+    x = torch.tensor([4.0])
+    assert x.__div__(2).item() == 2
+    assert x.__rdiv__(2).item() == 0.5
+    assert x.__idiv__(2) is x
+    assert (x.__nonzero__(), x.__long__()) == (True, 2)
+    assert x.__module__ == torch.Tensor.__module__ == "rushlight"
+
+
+def test_operators_that_numbers_have_and_tensors_do_not():
+    with pytest.raises(TypeError):
+        pow(torch.tensor(7), 2, 5)
+    with pytest.raises(RuntimeError, match="bool tensor is not supported"):
+        +torch.tensor(True)
+    x = torch.ones(1)
+    assert +x is x
+    assert hash(x) == id(x)
+
+
+def test_sizes_hold_integers():
+    size = torch.Size((torch.tensor(2), np.int64(3), 4))
+    assert size == (2, 3, 4)
+    assert all(type(n) is int for n in size)
+    for bad in ([1.5], ["a"], [torch.ones(2)], [None]):
+        with pytest.raises(TypeError, match=r"torch.Size\(\) takes an iterable of 'int'"):
+            torch.Size(bad)
+    with pytest.raises(TypeError):
+        torch.Size([1]).__add__(("a",))
+
+
+def test_the_legacy_constructor_stays_in_the_graph():
+    x = torch.ones(2, requires_grad=True)
+    torch.Tensor(x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]

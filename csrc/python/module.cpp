@@ -153,16 +153,6 @@ PyObject* set_formats(PyObject*, PyObject* args) {
   set_memory_formats(formats);
   Py_RETURN_NONE;
 }
-// Sets special methods, which live in slots rather than the dict.
-PyObject* set_tensor_repr(PyObject*, PyObject* function) {
-  static PyObject* repr = nullptr;
-  Py_INCREF(function);
-  Py_XSETREF(repr, function);
-  TensorType.tp_repr = [](PyObject* o) -> PyObject* { return PyObject_CallOneArg(repr, o); };
-  TensorType.tp_str = TensorType.tp_repr;
-  PyType_Modified(&TensorType);
-  Py_RETURN_NONE;
-}
 
 PyMethodDef functions[] = {
     {"memory_stats", get_memory_stats, METH_NOARGS,
@@ -215,7 +205,6 @@ PyMethodDef functions[] = {
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
     {"_add_node_methods", add_node_methods, METH_O, nullptr},
-    {"_set_tensor_repr", set_tensor_repr, METH_O, nullptr},
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
     {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),
      METH_FASTCALL, nullptr},

@@ -198,6 +198,25 @@ PyGetSetDef device_getset[] = {
 
 PyTypeObject SizeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+// Sizes hold ints; what can stand for one, such as a tensor, becomes one.
+PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  PyObject* size = PyTuple_Type.tp_new(type, args, kwargs);
+  for (Py_ssize_t i = 0; size && i < PyTuple_GET_SIZE(size); i++) {
+    PyObject* item = PyTuple_GET_ITEM(size, i);
+    if (PyLong_Check(item)) continue;
+    PyObject* index = PyIndex_Check(item) ? PyNumber_Index(item) : nullptr;
+    if (!index) {
+      PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i,
+                   Py_TYPE(item)->tp_name);
+      Py_CLEAR(size);
+      break;
+    }
+    PyTuple_SET_ITEM(size, i, index);  // the tuple is new: nobody has seen the item
+    Py_DECREF(item);
+  }
+  return size;
+}
+
 PyObject* size_repr(PyObject* o) {
   PyObject* list = PySequence_List(o);
   PyObject* text = list ? PyUnicode_FromFormat("torch.Size(%R)", list) : nullptr;
@@ -357,6 +376,7 @@ int add_object_types(PyObject* module) {
       "torch.Size([2, 3])\n"
       ">>> size.numel()\n"
       "6";
+  SizeType.tp_new = size_new;
   SizeType.tp_repr = size_repr;
   SizeType.tp_methods = size_methods;
   SizeType.tp_as_mapping = &size_mapping;

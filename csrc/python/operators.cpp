@@ -174,7 +174,8 @@ PyObject* inplace_divide(PyObject* a, PyObject* b) {
   return inplace(op, a, b);
 }
 
-PyObject* power(PyObject* a, PyObject* b, PyObject*) {
+PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
   static const Pointwise& op = find_pointwise("pow");
   if (is_tensor(a) && !is_tensor(b) && (PyFloat_Check(b) || PyLong_Check(b)) && !may_override(a, b))
     return guarded([&]() -> PyObject* {
@@ -205,7 +206,13 @@ PyObject* unary(const char* method, PyObject* a, F&& compute) {
 PyObject* absolute(PyObject* a) {
   return unary("abs", a, [](Var x) { return math::call_pointwise("abs", {std::move(x)}); });
 }
-PyObject* positive(PyObject* a) { return new_reference(a); }
+PyObject* positive(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    if (as_tensor(a)->dtype == DType::Bool)
+      fail("The `+` operator, on a bool tensor is not supported.");
+    return new_reference(a);
+  });
+}
 PyObject* invert(PyObject* a) {
   return unary("bitwise_not", a, [](Var x) {
     if (!is_integral(x.dtype()))

@@ -112,7 +112,7 @@ int tensor_contains(PyObject* o, PyObject* value) {
   return truth;
 }
 
-Py_hash_t tensor_hash(PyObject* o) { return _Py_HashPointer(o); }
+Py_hash_t tensor_hash(PyObject* o) { return reinterpret_cast<Py_hash_t>(o); }  // id(o), as torch
 
 // Tensor(...): the legacy constructor, which the Python side implements.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

@@ -166,6 +166,8 @@ def __getattr__(name: str) -> object:
     value = getattr(importlib.import_module(f"rushlight.{home}"), name, None) if home else None
     if value is None and name.endswith("Tensor"):
         value = importlib.import_module("rushlight._legacy").legacy_type(name)
+    if value is None and name.endswith("Storage"):
+        value = importlib.import_module("rushlight._legacy").legacy_storage(name)
     if value is not None:
         globals()[name] = value
         return value

@@ -36,7 +36,7 @@ def build(name: str, dtype: Any, args: tuple[Any, ...]) -> Any:
     if len(args) == 1 and isinstance(args[0], _C.Tensor):
         if name != "Tensor" and args[0].dtype is not dtype:
             raise TypeError(f"{name}(): expected a tensor of {dtype}, got {args[0].dtype}")
-        return args[0].detach()
+        return args[0].as_subclass(_C.Tensor) if name == "Tensor" else args[0].detach()
     if len(args) == 1 and not isinstance(args[0], (float, str, complex)):
         return _C._tensor(args[0], dtype, None, False)
     names = ", ".join(type(a).__name__ for a in args)
@@ -78,6 +78,25 @@ def legacy_type(name: str) -> Any:
         members["__doc__"] = f"Tensors of {_LEGACY[short]}."
         _types[name] = tensortype(name, (), members)
     return _types[name]
+
+
+def legacy_storage(name: str) -> Any:
+    """``FloatStorage`` and its kin, and ``TypedStorage``, by name; None where there is none.
+
+    >>> import rushlight as torch
+    >>> torch.FloatStorage([1, 2]).tolist()
+    [1.0, 2.0]
+    """
+    short = name.removesuffix("Storage")
+    if short not in _LEGACY and name != "TypedStorage":
+        return None
+    from rushlight._typed_storage import TypedStorage
+
+    if name != "TypedStorage" and name not in _types:
+        members = {"dtype": _LEGACY[short], "__module__": "torch"}
+        members["__doc__"] = f"Deprecated. Storages of {_LEGACY[short]}."
+        _types[name] = type(name, (TypedStorage,), members)
+    return _types.get(name, TypedStorage)
 
 
 def dtype_of(kind: Any) -> Any:

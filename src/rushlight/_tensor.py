@@ -531,7 +531,6 @@ for _name, *_example in (
 ):  # fmt: skip
     _methods[_name + "_"] = _in_place_view(_name, *_example)
 _methods["type"] = type_
-_methods["__repr__"] = _repr  # for super().__repr__() of subclasses
 _methods["__torch_function__"] = classmethod(_torch_function)
 _methods["grad_status"] = property(_grad_status)
 _methods["layout"] = property(
@@ -554,5 +553,5 @@ for _name, _dtype, _data, _result in (
 ):
     _methods[_name] = _caster(_dtype, _name, _data, _result)
 _C._add_tensor_methods(_methods)
-_C._set_tensor_repr(_repr)
+Tensor.__repr__ = _repr  # type: ignore[method-assign, assignment]
 vars(_C)["DisableTorchFunctionSubclass"] = DisableTorchFunctionSubclass  # where PyTorch has it

@@ -63,6 +63,19 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     return (1, 0)
 
 
+def storage(self: Tensor) -> Any:
+    """Deprecated: the memory behind the tensor with its dtype; see ``untyped_storage``.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.tensor([1, 2]).storage().tolist()
+    [1, 2]
+    """
+    from rushlight._typed_storage import of_tensor
+
+    return of_tensor(self)
+
+
 def __format__(self: Tensor, spec: str) -> str:
     if self.dim() == 0 and (spec or type(self) is Tensor):
         try:
@@ -87,8 +100,15 @@ def __complex__(self: Tensor) -> complex:
 _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
-        numpy, __array__, __array_wrap__, __dlpack__, __dlpack_device__, __format__, __complex__,
+        numpy, storage, __array__, __array_wrap__, __dlpack__, __dlpack_device__, __format__,
+        __complex__,
     )
 }  # fmt: skip
+for _old, _today in {
+    "__div__": "__truediv__", "__rdiv__": "__rtruediv__", "__idiv__": "__itruediv__",
+    "__long__": "__int__", "__nonzero__": "__bool__",
+}.items():  # fmt: skip
+    _methods[_old] = getattr(Tensor, _today)  # Python 2's names, which older programs call
+_methods["__module__"] = property(lambda self: type(self).__module__)  # of objects
 _methods["__array_priority__"] = 1000  # NumPy's arrays leave operators to tensors
 _C._add_tensor_methods(_methods)

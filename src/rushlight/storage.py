@@ -154,3 +154,13 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         return f"<UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}>"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TypedStorage":
+        from rushlight._typed_storage import TypedStorage
+
+        return TypedStorage
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.storage", name)
