@@ -105,6 +105,7 @@ def main():
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--limit", type=int, default=30, help="seconds for a program")
+    parser.add_argument("--facts", nargs="*", help="count differences in these alone, and signals")
     parser.add_argument("--brief", action="store_true", help="leave the programs out")
     parser.add_argument("--stop", type=int, default=1000, help="after so many findings")
     options = parser.parse_args()
@@ -113,7 +114,7 @@ def main():
     seeds = range(options.seed, options.seed + options.programs)
     for _, verdict, finding in survey(seeds, options.limit):
         verdicts[verdict] += 1
-        if finding:
+        if finding and (not options.facts or finding.fact in [*options.facts, "signal"]):
             found += 1
             print(finding.brief() if options.brief else finding, flush=True)
             if found >= options.stop:

@@ -22,6 +22,8 @@ COMPUTED = [
     (r"out=", r"Expected (out tensor to have|the dtype for) .*dtype", "out= of another dtype"),
     (r"out=", r"Found dtype \w+ but expected", "out= of another dtype"),
     (r"out=", r"output tensor's dtype is wrong", "out= of another dtype"),
+    (r"out=", r"Expected the output tensor to have dtype", "out= of another dtype"),
+    (r"out=", r"does not support non-boolean outputs", "out= of another dtype"),
     (r"", r"(some|more than one) elements? of the .*written-to tensor", "results are written last"),
     (r"jacobian|hessian", r"stack expects a non-empty TensorList", "derivatives by no elements"),
     (r"func\.", r"select\(\): index 0 out of range for tensor of size \[0", "by no elements"),
@@ -41,6 +43,8 @@ REFUSED = [
     (r"", r"without ctx\.mark_dirty", "a Function that writes to an argument"),
     (r"out=", r"arguments don't support automatic differentiation", "out= drops no gradient"),
     (r"out=", r"storage that is not resizable", "a .data alias does not resize its origin"),
+    (r"out=", r"result type Complex\w+ can't be cast", "out= drops no imaginary part"),
+    (r"", r"there is no complex dtype for halves", "no complex halves"),
     (r"addbmm_\(", r"doesn't match the result's shape", "in-place ops do not resize"),
 ]
 # Where both raise in different classes, by PyTorch's message.
@@ -147,6 +151,7 @@ FACTS = [
     ("kind", r"native_(group|layer)_norm", always, "gradients of the statistics"),
     ("requires_grad", r"native_layer_norm", always, "gradients of the statistics"),
     ("dtype", r"native_layer_norm", always, "statistics of halves are float32"),
+    ("kind", r"pickle", lambda f, s: f.theirs == "None", "pickle keeps .grad"),
     ("dtype", r"", lambda f, s: f.theirs["dtype"] == "complex32", "no complex halves"),
     ("shape", r"pixel_unshuffle", lambda f, s: 0 in f.theirs["shape"], "no elements"),
     ("version", r"out=", always, "how often out= is written"),

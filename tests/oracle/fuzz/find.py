@@ -25,6 +25,7 @@ class Finding:
     """A difference, and the program that shows it as Python text."""
 
     seed: int
+    fact: str
     text: str
     statement: str
     source: str
@@ -42,7 +43,7 @@ class Finding:
         constants = {k: np.array(v, dtype=t) for w in written for k, (v, t) in w[2].items()}
         statements = {number: Statement(text) for number, text, _, _ in written}
         small = shrink(Program(statements.values(), constants), dies)
-        return cls(seed, f"no signal → {name}", small.statements[-1].text, small.source())
+        return cls(seed, "signal", f"no signal → {name}", small.statements[-1].text, small.source())
 
 
 def examine(seed):
@@ -60,7 +61,8 @@ def examine(seed):
             return "unstable", None
         shown = [again.name] if again.name else []
         source = small.source(replayed.raising, shown)
-        return "different", dataclasses.asdict(Finding(seed, str(again), again.statement, source))
+        finding = Finding(seed, again.fact, str(again), again.statement, source)
+        return "different", dataclasses.asdict(finding)
     return ("allowed" if session.ended else "equal"), None
 
 

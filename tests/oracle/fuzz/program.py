@@ -173,7 +173,7 @@ class Session:
                 theirs = account(self.spaces["torch"].get(name), torch)
             except RuntimeError as error:
                 # Parts of a tensor that was written to cannot even be looked at.
-                if "This view is the output of a function" not in str(error):
+                if "modified inplace" not in str(error):
                     raise
                 self.ended = "parts of tensors that are written"
                 return
