@@ -94,7 +94,7 @@ class LBFGS(Optimizer):
     # -- the method -----------------------------------------------------------------------------
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Runs up to `max_iter` iterations; returns the loss before the first."""
         group = self.param_groups[0]
         state = self.state[self._params[0]]
