@@ -110,6 +110,21 @@ class TestErrorsThatExplain:
         with pytest.raises(RuntimeError, match=r"detach\(\)"):
             torch.autograd.grad(x * 2, cut)
 
+    @pytest.mark.parametrize("cut_by", ["detach", "data", "no_grad"])
+    def test_an_unused_input_names_the_cut_of_what_elements_were_computed_from(self, cut_by):
+        x, w = leaf(1.0), leaf(2.0)
+        y = x * 3
+        if cut_by == "detach":
+            cut, line = y.detach(), here()
+        elif cut_by == "data":
+            cut, line = y.data, here()
+        else:
+            with torch.no_grad():
+                cut, line = y.exp(), here()
+        with pytest.raises(RuntimeError, match="was left out of the graph") as info:
+            torch.autograd.grad((cut + w).exp() * 2, x)
+        assert line in str(info.value)
+
 
 class TestGradStatus:
     def test_a_leaf_before_and_after_backward(self):
