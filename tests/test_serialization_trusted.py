@@ -1,6 +1,7 @@
 """Files that the user trusts: load(weights_only=False) gives back objects of every class."""
 
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -185,7 +186,7 @@ def run(path, program, aliased):
     done = subprocess.run(
         command,
         input=program,
-        env={"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,

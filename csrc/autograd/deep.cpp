@@ -82,8 +82,8 @@ Bounds of_thread() {
 bool is_nearly_used_up() {
   if (!bounds.low) bounds = of_thread();
   if (!bounds.low) return false;
-  char here;
-  return size_t(&here - bounds.low) < std::min(kReserve, bounds.size / 2);
+  char* here = static_cast<char*>(__builtin_frame_address(0));
+  return size_t(here - bounds.low) < std::min(kReserve, bounds.size / 2);
 }
 
 struct Switch {
