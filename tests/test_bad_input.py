@@ -438,3 +438,11 @@ def test_sizes_that_are_not_whole_name_the_item():
     ]:
         with pytest.raises(TypeError, match=item + kind):
             call()
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_a_norm_over_no_features_has_empty_gradients(norm):
+    x, weight = (torch.ones(shape, requires_grad=True) for shape in ((3, 0), (0,)))
+    getattr(F, norm)(x, (0,), weight).sum().backward()
+    assert x.grad.shape == (3, 0)
+    assert weight.grad.shape == (0,)

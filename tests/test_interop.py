@@ -202,3 +202,18 @@ class TestDlpack:
     def test_non_exporters_are_refused(self):
         with pytest.raises((TypeError, AttributeError, RuntimeError)):
             torch.from_dlpack(3)
+
+
+def test_memory_that_is_not_aligned_is_read():
+    numbers = np.arange(3, dtype=np.int64)
+    for dtype, torch_dtype in (("int64", torch.int64), ("float32", torch.float32)):
+        data = bytearray(b"x" + numbers.astype(dtype).tobytes())
+        t = torch.frombuffer(data, dtype=torch_dtype, offset=1)
+        assert t.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)], ids=str)
+def test_arrays_without_elements(shape):
+    for t in (torch.from_dlpack(np.zeros(shape)), torch.from_numpy(np.zeros(shape))):
+        assert t.clone().shape == shape
+        assert t.sum().item() == 0
