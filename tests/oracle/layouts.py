@@ -120,15 +120,19 @@ class Case:
             return type(value)(self.build(library, v, leaves) for v in value)
         return value
 
-    def run(self, library, function):
-        """The strides of the results and of the leaves' gradients, or the error."""
+    def call(self, library, function):
+        """The tensors that come out, and the leaves that went in."""
         leaves = []
         args = [self.build(library, a, leaves) for a in self.args]
         kwargs = {k: self.build(library, v, leaves) for k, v in self.kwargs.items()}
+        return list(tensors_in(function(*args, **kwargs), library)), leaves
+
+    def run(self, library, function):
+        """The strides of the results and of the leaves' gradients, or the error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                results = list(tensors_in(function(*args, **kwargs), library))
+                results, leaves = self.call(library, function)
             except Exception as error:
                 return error, None
             strides = [layout_of(r) for r in results]
