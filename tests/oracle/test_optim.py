@@ -488,3 +488,64 @@ def test_names():
     for module in ("lr_scheduler", "swa_utils"):
         names = getattr(torch.optim, module).__all__
         assert [n for n in names if not hasattr(getattr(rushlight.optim, module), n)] == []
+
+
+FUSED = ["Adam", "AdamW", "SGD", "Adagrad"]
+
+
+def fused_steps(library, name, infinities):
+    """Steps that a GradScaler's attributes steer; the gradients they leave are seen too."""
+    p = from_numpy(library, np.array([1.0, -2.0, 3.0], dtype=np.float32), requires_grad=True)
+    optimizer = getattr(library.optim, name)([p], lr=0.1, fused=True)
+    seen = [getattr(optimizer, "_step_supports_amp_scaling", False)]
+    for found in infinities:
+        p.grad = p.detach() * 8 + 1
+        optimizer.grad_scale = library.tensor(8.0)
+        optimizer.found_inf = library.tensor(found)
+        optimizer.step()
+        seen += [to_numpy(p), to_numpy(p.grad)]
+    return seen
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_step_divides_by_the_scale_and_skips_infinities(name):
+    ours, theirs = (fused_steps(lib, name, [0.0, 1.0, 0.0]) for lib in (rushlight, torch))
+    assert ours[0] == theirs[0]
+    for a, b in zip(ours[1:], theirs[1:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def derivatives_of_step(library, name, options):
+    """Gradients of what a differentiable step leaves, by all that it began with."""
+    values = np.array([0.7, -0.4, 1.3])
+    q = from_numpy(library, values, requires_grad=True)
+    plain = getattr(library.optim, name)([q], **options)
+    q.grad = q.detach() + 0.1
+    plain.step()
+    p = from_numpy(library, values, requires_grad=True)
+    g = from_numpy(library, values + 0.2, requires_grad=True)
+    state = {
+        k: v.detach().clone().requires_grad_()
+        for k, v in plain.state[q].items()
+        if isinstance(v, library.Tensor) and k != "step" and v.is_floating_point()
+    }
+    moved = p.clone()
+    optimizer = getattr(library.optim, name)([moved], differentiable=True, **options)
+    kept = {**plain.state[q], **{k: v.clone() for k, v in state.items()}}
+    optimizer.state[moved].update(kept)
+    moved.grad = g.clone()
+    optimizer.step()
+    left = [moved, *(v for k, v in optimizer.state[moved].items() if k in state)]
+    total = sum((t * t).sum() for t in left if t.requires_grad)
+    names = ["p", "g", *state]
+    grads = library.autograd.grad(total, [p, g, *state.values()], allow_unused=True)
+    return {k: None if v is None else to_numpy(v) for k, v in zip(names, grads, strict=True)}
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Rprop"])
+def test_a_differentiable_step_drops_no_gradient(name):
+    for options in OPTIONS[name][:2]:
+        ours, theirs = (derivatives_of_step(lib, name, options) for lib in (rushlight, torch))
+        for key, wanted in theirs.items():
+            if wanted is not None:
+                np.testing.assert_allclose(ours[key], wanted, rtol=1e-3, atol=1e-5)

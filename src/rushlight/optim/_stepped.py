@@ -7,6 +7,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import (
     Optimizer,
+    ParamsT,
     _get_scalar_dtype,
     _global_optimizer_post_hooks,
     _global_optimizer_pre_hooks,
@@ -16,7 +17,7 @@ from rushlight.optim.optimizer import (
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 _core_step = _C._optimizer_step
@@ -62,6 +63,11 @@ class SteppedOptimizer(Optimizer):
         if rule:
             cls._rule = _C._optimizer_rule(rule)
 
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        if defaults.get("fused"):
+            self._step_supports_amp_scaling = True
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
@@ -100,6 +106,8 @@ class SteppedOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if self.defaults.get("fused") and not self._unscaled():
+            return loss
         if self.defaults["differentiable"]:
             with torch.enable_grad():
                 self._step_by_formula()
@@ -109,6 +117,12 @@ class SteppedOptimizer(Optimizer):
         return loss
 
     step.hooked = True  # type: ignore[attr-defined]
+
+    def _unscaled(self) -> bool:
+        """What a GradScaler leaves to a fused step: to divide by `grad_scale`, and to skip where
+        `found_inf` is set. Whether there is a step to take."""
+        grads = (p.grad for group in self.param_groups for p in group["params"])
+        return unscale(grads, getattr(self, "grad_scale", None), getattr(self, "found_inf", None))
 
     def _step_by_formula(self) -> None:
         for group in self.param_groups:
@@ -140,6 +154,18 @@ class SteppedOptimizer(Optimizer):
         p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         raise NotImplementedError
+
+
+def unscale(grads: Iterable[Tensor | None], scale: Any, found_inf: Any) -> bool:
+    """Divides gradients by a scale, unless infinities were found: then there is no step."""
+    if found_inf is not None and found_inf.item():
+        return False
+    if scale is not None:
+        with torch.no_grad():
+            for grad in grads:
+                if grad is not None:
+                    grad.div_(scale)
+    return True
 
 
 def _itself(t: Tensor) -> Tensor:
@@ -195,6 +221,8 @@ def functional(
         for each in (*positions[: 2 + len(states)], *required.split()):
             if each not in given:
                 raise TypeError(f"{name}() missing a required argument: '{each}'")
+        if not unscale(given[grads], given.get("grad_scale"), given.get("found_inf")):
+            return
         group = {"maximize": False, **kind._options, **given}
         for pair, parts in _PAIRS.items():
             if parts[0] in given:

@@ -84,7 +84,8 @@ class NAdam(SteppedOptimizer, rule="NAdam"):
             beta1 * (1.0 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1)
         )
         state["mu_product"] *= mu
-        product = state["mu_product"].item()
+        product = state["mu_product"]
+        product = product.double() if product.requires_grad else product.item()
         if group["decoupled_weight_decay"]:
             shrink(p, lr, decay)
         else:
