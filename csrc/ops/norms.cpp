@@ -139,17 +139,17 @@ struct Norm : Composite {
       "dtype? dtype=None)";
   static constexpr auto doc =
       "norm(x, p, dim): linalg.vector_norm of order p; 'fro' is the order 2 over at most two "
-      "dimensions.";
+      "dimensions, 'nuc' the sum of singular values.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, PyObject* p, Dims dim, bool keepdim,
                      std::optional<DType> dtype) {
+    if (PyUnicode_Check(p) && PyUnicode_CompareWithASCIIString(p, "nuc") == 0)
+      return ops::nuclear_norm(dtype ? ops::to(input, *dtype) : input, dim, keepdim);
     return call<VectorNorm>(input, order(p, dim), dim, keepdim, dtype);
   }
   static double order(PyObject* p, const Dims& dim) {
     if (p == Py_None) return 2;
     if (PyUnicode_Check(p)) {
-      check(PyUnicode_CompareWithASCIIString(p, "nuc") != 0,
-            "norm(): the nuclear norm is not implemented");
       check(PyUnicode_CompareWithASCIIString(p, "fro") == 0, "linalg.matrix_norm: Order ",
             PyUnicode_AsUTF8(p), " not supported.");
       check(!dim || dim->size() <= 2, "linalg.matrix_norm: dim must be a 2-tuple. Got ",
