@@ -102,6 +102,7 @@ struct BatchNormOf : General {
       "Tensor? running_var, bool training, float eps)";
   static constexpr auto grad_name = "NativeBatchNormBackward0";
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
+  static constexpr bool whole_history = true;
 
   static std::array<Var, 4> forward(const Var& input, const Var& weight, const Var& bias,
                                     const Var& running_mean, const Var& running_var, bool training,
@@ -383,6 +384,7 @@ RL_OP(InstanceNormFunctional)
 
 Var batch_norm(const Var& input, const Var& weight, const Var& bias, const Var& running_mean,
                const Var& running_var, bool training, double momentum, double eps) {
+  if (input.dim() == 1 && input.numel() == 0) return ops::clone(input);  // no channels at all
   check_arguments(input, weight, bias, running_mean, running_var, training);
   if (input.numel() > 0)
     return normalize(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];

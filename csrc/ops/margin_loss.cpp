@@ -265,9 +265,9 @@ struct ClassRows {
     rows = scores.size(0);
     classes = scores.size(1);
   }
-  // A loss for each row; that of a single sample has no dimensions.
-  Var result(const Var& each, Reduce how) const {
-    if (how == Reduce::None) return single ? ops::reshape(each, {}) : each;
+  // A loss for each row; that of a single sample has no dimensions, unless its target has one.
+  Var result(const Var& each, Reduce how, bool keeps = false) const {
+    if (how == Reduce::None) return single && !keeps ? ops::reshape(each, {}) : each;
     return reduced(each, how);
   }
 };
@@ -309,7 +309,8 @@ struct MultiMarginLoss : MarginLoss {
     if (weight)
       over = over *
              ops::reshape(ops::index_select(weight, 0, ops::reshape(at, {of.rows})), {of.rows, 1});
-    return of.result(ops::sum(over, {1}, false) * Var(1 / double(of.classes)), how);
+    return of.result(ops::sum(over, {1}, false) * Var(1 / double(of.classes)), how,
+                     target.dim() == 1);
   }
 };
 RL_OP(MultiMarginLoss)

@@ -23,7 +23,7 @@ def _basis(tensors: Sequence[Any]) -> list[Any]:
     if len(tensors) == 1:
         only = tensors[0]
         unit = _ops["eye"](only.numel(), dtype=only.dtype)
-        return [unit if only.dim() == 1 else unit.view((-1, *only.shape))]
+        return [unit if only.dim() == 1 else unit.view((only.numel(), *only.shape))]
     total = sum(t.numel() for t in tensors)
     rows, start = [], 0
     for t in tensors:

@@ -90,7 +90,8 @@ def _log_likelihood(
     labels[:, 1::2] = targets
     emitted = log_probs.gather(2, labels.expand(steps, -1, -1)).unbind(0)
     at = _ops["arange"](width)
-    may_skip = (at % 2 == 1) & (at > 1) & (labels != _nn["pad"](labels, (2, -2), value=-1))
+    two_before = _nn["pad"](labels, (2, 0), value=-1)[:, :-2]
+    may_skip = (at % 2 == 1) & (at > 1) & (labels != two_before)
     penalty = _ops["where"](may_skip, 0.0, _NEVER).to(log_probs.dtype)
     begins = (at == 0) | ((at == 1) & (counts.unsqueeze(1) > 0))
     if not steps:

@@ -68,6 +68,17 @@ def _pool(
     batched = input if input.dim() == n + 2 else input.unsqueeze(0)
     if samples is None:
         samples = _ops["rand"](*batched.shape[:2], n, dtype=input.dtype)
+    if samples.size(0) < batched.size(0):
+        raise RuntimeError(
+            "Expect _random_samples.size(0) no less then input batch size. "
+            f"fractional_max_pool{n}d got {samples.size(0)} rows for {batched.size(0)}"
+        )
+    if samples.size(1) != batched.size(1):
+        raise RuntimeError(
+            "Expect _random_samples.size(1) equals to input channel size. "
+            f"fractional_max_pool{n}d got {samples.size(1)} for {batched.size(1)} channels"
+        )
+    samples = samples[: batched.size(0)]
     index = _ops["zeros"]((*batched.shape[:2], *[1] * (2 * n)), dtype=_C.int64)
     lengths = batched.shape[2:]
     for i in range(n):  # the samples of two dimensions come in the order width, height
