@@ -20,6 +20,7 @@ CASES = {
     "softmax": lambda x, w: torch.softmax(x, 0),
     "log_softmax": lambda x, w: torch.log_softmax(x, 0),
     "cross_entropy": lambda x, w: F.cross_entropy(x[None], torch.tensor([3]), label_smoothing=0.1),
+    "logcumsumexp": lambda x, w: torch.logcumsumexp(x, 0),
 }
 
 
@@ -39,3 +40,18 @@ def test_long_sums(name):
     for found, wanted in zip(results(CASES[name], torch.float32), exact, strict=True):
         # Differences of close numbers leave fewer digits than a float has.
         np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e9])
+def test_derivatives_of_logcumsumexp_are_weighted_means(scale):
+    """Large numbers hide their logarithms' digits; the weights do not need them."""
+    random = np.random.default_rng(3)
+    x, t = random.random(3000) * 20 + scale, random.standard_normal(3000)
+    weights = np.exp(x.astype(np.longdouble) - x.max())
+    total = weights.cumsum()
+    tangent = torch.func.jvp(lambda v: v.logcumsumexp(0), (torch.tensor(x),), (torch.tensor(t),))[1]
+    wanted = (weights * t).cumsum() / total
+    np.testing.assert_allclose(values(tangent), wanted.astype(float), rtol=0, atol=1e-11)
+    (gradient,) = torch.func.vjp(lambda v: v.logcumsumexp(0), torch.tensor(x))[1](torch.tensor(t))
+    wanted = weights * (t / total)[::-1].cumsum()[::-1]
+    np.testing.assert_allclose(values(gradient), wanted.astype(float), rtol=0, atol=1e-9)

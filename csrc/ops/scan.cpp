@@ -250,19 +250,32 @@ struct LogCumSumExp : General {
     }
     return y;
   }
+  // In double: a long product of steps would lose the digits of a float.
+  static Var wide(const Var& v) {
+    return ops::to(v, is_complex(v.dtype()) ? DType::C128 : DType::F64);
+  }
   static void vjp(Back& b, const In& input, int64_t dim) {
-    Var x = *input, y = b.out(), g = b.g();
+    Var x = wide(*input), y = wide(b.out()), g = wide(b.g());
     if (length(input, dim) > 1) {
       int64_t d = wrap_dim(dim, input.dim());
-      g = linear_recurrence(ops::conj(steps(y, d)), g, d, true);
+      g = linear_recurrence(ops::conj(steps(y, d)), g / ops::conj(total(x, y, d)), d, true);
     }
     b[0] = g * ops::conj(math::exp(x - y));
   }
   static void jvp(Push& p, const Var& input, int64_t dim) {
-    p[0] = p.t(0) * math::exp(input - p.out());
-    if (length(input, dim) <= 1) return;
-    int64_t d = wrap_dim(dim, input.dim());
-    p[0] = linear_recurrence(steps(p.out(), d), p[0], d, false);
+    Var x = wide(input), y = wide(p.out()), t = wide(p.t(0)) * math::exp(x - y);
+    if (length(input, dim) > 1) {
+      int64_t d = wrap_dim(dim, input.dim());
+      t = linear_recurrence(steps(y, d), t, d, false) / total(x, y, d);
+    }
+    p[0] = ops::to(t, input.dtype());
+  }
+  // What the weights exp(x[k] - y[j]) add up to for each j: 1, but for the rounding of y, which
+  // this takes out again.
+  static Var total(const Var& x, const Var& y, int64_t dim) {
+    GradMode off(false);
+    Var sum = linear_recurrence(steps(y, dim), math::exp(x - y), dim, false);
+    return math::where(math::isnan(sum - sum), Var(1), sum);
   }
   // exp(x[k] - y[j]) is exp(x[k] - y[k]) times the steps from y[k] to y[j]; y never decreases, so
   // that no factor exceeds 1.
