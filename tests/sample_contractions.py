@@ -297,3 +297,24 @@ def times_a_log(dtype, seed):
     yield sample(make.strided(2, 3), 0.5)
     yield sample(1, make.positive())
     yield sample(make(0), 2)
+
+
+def factor(dtype):
+    return 0.5 - 2j if dtype.is_complex else 2
+
+
+@samples("add", "sub", "subtract", "rsub")
+def scaled_terms(dtype, seed):
+    make = Maker(dtype, seed)
+    yield sample(make(2, 3), make(2, 3), alpha=factor(dtype))
+    yield sample(make(2, 1), make(3), alpha=factor(dtype))
+    yield sample(make.transposed(2, 3), make.strided(2, 3), alpha=factor(dtype))
+    yield sample(make(0, 2), make(2), alpha=factor(dtype))
+
+
+@samples("addcmul", "addcdiv")
+def scaled_products(dtype, seed):
+    make = Maker(dtype, seed)
+    yield sample(make(2, 3), make(2, 3), make.positive(2, 3), value=factor(dtype))
+    yield sample(make(2, 1), make(3), make.positive(), value=factor(dtype))
+    yield sample(make.transposed(2, 3), make(3), make.positive(2, 1), value=factor(dtype))

@@ -15,7 +15,7 @@ def apart(make, *shape):
 @samples("nn.functional.hardsigmoid", "nn.functional.hardswish", "nn.functional.relu")
 @samples("nn.functional.selu", "selu", "nn.functional.celu", "celu", "nn.functional.elu")
 @samples("nn.functional.leaky_relu", "nn.functional.hardtanh")
-@samples("nn.functional.hardshrink", "nn.functional.softshrink")
+@samples("nn.functional.hardshrink", "nn.functional.softshrink", "nn.functional.tanhshrink")
 @floating
 def activations(dtype, seed):
     make = Maker(dtype, seed)

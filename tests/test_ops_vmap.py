@@ -6,10 +6,10 @@ import pytest
 
 import rushlight as torch
 from registry import ENTRIES, path, samples_of
-from rushlight.func import vmap
+from rushlight.func import vjp, vmap
 from samples import SAMPLES, function
 from support import check
-from test_ops import gradient_cases
+from test_ops import DIFFERENTIABLE, every, gradient_cases
 from test_ops_forward import every_op
 
 SAMPLES_IN_BATCH = 3
@@ -252,3 +252,19 @@ def test_vmap_of_a_write_is_the_stack_of_writes(entry):
 @every_op
 def test_vmap_of_gradients_is_the_stack_of_gradients(op):
     compare_gradients(op)
+
+
+@every(DIFFERENTIABLE)
+def test_vmap_of_a_backward_gives_the_digits_of_the_plain_one(entry):
+    for dtype in (torch.float32, torch.float64):
+        for inputs, f in gradient_cases(entry, dtype):
+            plain = [x.detach() for x in inputs]
+            weight = torch.linspace(0.5, 1.5, f(*plain)[0].numel(), dtype=dtype)
+            weight = weight.reshape(f(*plain)[0].shape)
+
+            def pull(*xs, f=f, weight=weight):
+                return vjp(lambda *ts: f(*ts)[0], *xs)[1](weight)
+
+            found = vmap(pull)(*[torch.stack([x, x]) for x in plain])
+            for got, right in zip(found, pull(*plain), strict=True):
+                assert torch.equal(got[1].nan_to_num(7.0), right.nan_to_num(7.0))

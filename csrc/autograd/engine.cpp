@@ -95,6 +95,7 @@ class Run {
       node->run = this;
       node->scratch.waiting = 0;
       node->scratch.needed = true;
+      node->scratch.zero = false;
     } else {
       overflow_.try_emplace(node);
     }
@@ -174,6 +175,11 @@ class Run {
       grads = several.data();
     }
     bool is_leaf = node->cls == &accumulate_class;
+    bool zero = scratch.zero && !has_any(grads, outputs);
+    if (zero && (is_leaf || node->hooks || is_function(node) || wanted_.count(node))) {
+      for (uint32_t i = 0; i < outputs; i++) grads[i] = zeros_of(node->meta(i));
+      zero = false;
+    }
     if (node->hooks || is_leaf) run_tensor_hooks(node, grads, request_.create_graph);
     bool execute = true;
     if (!wanted_.empty()) {
@@ -189,7 +195,13 @@ class Run {
       if (grads[0]) finish_leaf(node, std::move(grads[0]));
       return;
     }
-    run(node, grads, outputs);
+    run(node, grads, outputs, zero);
+  }
+  static bool has_any(const Var* grads, uint32_t count) {
+    return std::any_of(grads, grads + count, [](const Var& g) { return bool(g); });
+  }
+  static Var zeros_of(const TensorMeta& meta) {
+    return ops::zeros(meta.sizes, meta.dtype, meta.device);
   }
 
   // Collects what was asked for at this node; whether backward() shall fill the .grad of one.
@@ -220,10 +232,10 @@ class Run {
     if (watched) run_post_hooks(node, nullptr, 0, &seen, 1, request_.create_graph);
   }
 
-  void run(Node* node, Var* grads, uint32_t outputs) {
+  // `zero`: all of grads are zeros that nobody made; so are the results.
+  void run(Node* node, Var* grads, uint32_t outputs, bool zero) {
     if (node->hooks && node->hooks->pre) run_pre_hooks(node, grads, request_.create_graph);
-    bool any = false;
-    for (uint32_t i = 0; i < outputs; i++) any |= bool(grads[i]);
+    bool any = has_any(grads, outputs);
 
     uint32_t edges = node->edge_count;
     if (node->cls->deposit && any && !differentiable() && !node->hooks && !modes.anomaly) {
@@ -250,7 +262,8 @@ class Run {
       run_post_hooks(node, results, edges, grads, outputs, request_.create_graph);
     if (!request_.keep_graph) free_saved(node, number_);
     for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
-    for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]));
+    zero |= any && node->cls->gives_zeros;
+    for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]), zero);
   }
 
   uint64_t wanted_edges(Node* node) {
@@ -261,11 +274,12 @@ class Run {
     return bits;
   }
 
-  void send(Node* node, uint32_t i, Var grad) {
+  void send(Node* node, uint32_t i, Var grad, bool zero) {
     const Edge& to = node->edges[i];
     if (!to.node) return;
     Scratch& next = at(to.node);
     if (!next.needed) return;
+    next.zero |= zero;
     if (grad) {
       const TensorMeta& meta = to.node->meta(to.nr);
       if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, int(i), grad, meta);
@@ -289,7 +303,7 @@ class Run {
     if (!next.needed) return;
     Var& sum = next.incoming(to.node, to.nr);
     const TensorMeta& meta = to.node->meta(to.nr);
-    if (!sum) sum = ops::zeros(meta.sizes, meta.dtype, meta.device);
+    if (!sum) sum = zeros_of(meta);
     else if (!is_exclusive(sum.get()) || !sum->contiguous) sum = ops::contiguous(ops::clone(sum));
     node->cls->deposit(node, grad, sum);
     if (--next.waiting == 0) push(to.node);

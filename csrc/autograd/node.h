@@ -67,6 +67,7 @@ struct NodeClass {
   void (*clear)(Node*) = nullptr;
   // A view's gradient lands in a part of its input's: added there, without a tensor of its own.
   void (*deposit)(Node*, const Var& grad, Var& sum) = nullptr;
+  bool gives_zeros = false;  // a result that is left out is zero, rather than nothing
   size_t payload = 0;
   mutable PyTypeObject* type = nullptr;
 };
@@ -75,6 +76,7 @@ struct NodeClass {
 struct Scratch {
   int32_t waiting = 0;  // gradients still to come
   bool needed = true;   // leads to an input that was asked for
+  bool zero = false;    // a gradient of zeros arrived, which nobody made yet
   Var first;            // the gradient of output 0
   Var* more = nullptr;  // of the others, made when one arrives
 

@@ -169,8 +169,10 @@ void SavedTensor::save_guarded(Tensor* t, bool is_output, uint32_t nr) {
 
 void SavedTensor::save_slowly(Tensor* t, bool is_output, uint32_t nr) {
   if (saved_hooks.stack) return pack(t, is_output, nr);
-  if (saved_hooks.strict && !saved_hooks.copy_on_write) {
-    if (t->storage->exported || t->storage->owner) return save_guarded(t, is_output, nr);
+  bool foreign = t->storage->exported || t->storage->owner;
+  bool spares = saved_hooks.spares && !saved_hooks.strict && !foreign && !dual_levels;
+  if (!saved_hooks.copy_on_write && !spares) {
+    if (saved_hooks.strict && foreign) return save_guarded(t, is_output, nr);
     t->storage->saved = true;
     tensor_ = is_output ? alias(t).release() : Var(t).release();
     if (is_output) tensor_->output_nr = nr;

@@ -74,10 +74,23 @@ class SavedTensor {
 struct SavedHooks {
   PyObject* stack = nullptr;   // list of (pack, unpack, detailed), the innermost last
   bool copy_on_write = false;  // allow_mutation_on_saved_tensors
+  bool spares = false;         // for one op: the same, where the memory is ours alone
   bool strict = false;         // as in Modes, to be tested along with the others
-  bool active() const { return stack || copy_on_write || strict; }
+  bool active() const { return stack || copy_on_write || spares || strict; }
 };
 extern thread_local SavedHooks saved_hooks __attribute__((tls_model("initial-exec")));
+
+// While it lives, later writes to what is saved leave the saved values alone: the writer gets memory
+// of its own.
+class Spared {
+ public:
+  explicit Spared(bool on) : before_(saved_hooks.spares) { saved_hooks.spares = on; }
+  ~Spared() { saved_hooks.spares = before_; }
+  Spared(const Spared&) = delete;
+
+ private:
+  bool before_;
+};
 
 // Checks tensors that a custom Function put on its ctx: raises when one was changed in place.
 [[noreturn]] void fail_changed(Node* owner, const Tensor* t, uint32_t expected, const char* what);

@@ -20,15 +20,16 @@ struct Activation : Composite {
   static constexpr auto module = "nn.functional";
   static constexpr auto family = "activation";
   static constexpr bool out = false;
-  static const Pointwise& kernel(Params...) { return pointwise_info<Kernel>(); }
+  static const Pointwise& kernel(bool, Params...) { return pointwise_info<Kernel>(); }
   static std::array<double, 4> arguments(Params... params) { return {params...}; }
 
   static Var forward(const Var& input, Params... params, bool inplace) {
-    return run_pointwise(Self::kernel(params...), &input, Self::arguments(params...).data(),
-                         inplace ? input.get() : nullptr, inplace);
+    return run_pointwise(Self::kernel(inplace, params...), &input,
+                         Self::arguments(params...).data(), inplace ? input.get() : nullptr,
+                         inplace);
   }
   static void into(Tensor* into, bool inplace, const Var& input, Params... params, bool) {
-    run_pointwise(Self::kernel(params...), &input, Self::arguments(params...).data(), into,
+    run_pointwise(Self::kernel(inplace, params...), &input, Self::arguments(params...).data(), into,
                   inplace);
   }
 };
@@ -38,6 +39,7 @@ struct Relu : Unary<Relu> {
   static constexpr auto doc = "relu(x): x where it is positive, else 0.";
   static constexpr Types types = Types::Real;
   static constexpr bool selects = true;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::Out};
   template <class V> static V value(V x) { return where(x < V(0), V(0), x); }
   template <class V> static V partial(V, V y) { return where(y <= V(0), V(0), V(1)); }
@@ -57,26 +59,38 @@ struct HardtanhKernel : Hidden<HardtanhKernel, 1> {
   static constexpr Types types = Types::Real;
   static constexpr int params = 2;
   static constexpr bool selects = true;
-  static constexpr Save saves[] = {Save::Out};
+  static constexpr bool whole_history = true;
+  static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x, V low, V high) {
     return where(x < low, low, where(x > high, high, x));
   }
-  template <class V> static V partial(V, V low, V high, V y) {
-    return where(either(y <= low, y >= high), V(0), V(1));
+  template <class V> static V slope(V x, V low, V high) {
+    return where(either(x <= low, x >= high), V(0), V(1));
   }
+  template <class V> static V partial(V x, V low, V high, V) { return slope(x, low, high); }
 };
 RL_POINTWISE(HardtanhKernel)
+
+// In place the input is gone; the output says as much. Elsewhere the output stays free to be
+// written.
+struct HardtanhInPlace : HardtanhKernel {
+  static constexpr auto name = "hardtanh_";
+  static constexpr auto grad_name = "HardtanhBackward0";
+  static constexpr Save saves[] = {Save::Out};
+  template <class V> static V partial(V, V low, V high, V y) { return slope(y, low, high); }
+};
+RL_POINTWISE(HardtanhInPlace)
 
 struct Hardtanh : Activation<Hardtanh, HardtanhKernel, double, double> {
   static constexpr auto signature =
       "hardtanh(Tensor input, float min_val=-1.0, float max_val=1.0, bool inplace=False)";
   static constexpr auto doc = "hardtanh(x, min_val, max_val): x, limited to an interval.";
   static constexpr bool inplace = true;
-  static const Pointwise& kernel(double low, double high) {
+  static const Pointwise& kernel(bool inplace, double low, double high) {
     if (low > high)
       fail_as(PyExc_ValueError, "min_val cannot be greater than max_val: hardtanh got ", low,
               " and ", high);
-    return pointwise_info<HardtanhKernel>();
+    return inplace ? pointwise_info<HardtanhInPlace>() : pointwise_info<HardtanhKernel>();
   }
 };
 RL_OP(Hardtanh)
@@ -84,31 +98,30 @@ RL_OP(Hardtanh)
 struct Relu6 : Activation<Relu6, HardtanhKernel> {
   static constexpr auto signature = "relu6(Tensor input, bool inplace=False)";
   static constexpr auto doc = "relu6(x): x, limited to [0, 6].";
+  static const Pointwise& kernel(bool inplace) { return Hardtanh::kernel(inplace, 0, 6); }
   static std::array<double, 4> arguments() { return {0, 6}; }
 };
 RL_OP(Relu6)
 
-// The output has the input's sign, unless the slope is negative.
 struct LeakyReluKernel : Hidden<LeakyReluKernel, 1> {
   static constexpr auto name = "leaky_relu";
   static constexpr auto doc = "leaky_relu(x, slope): x where it is positive, else slope * x.";
   static constexpr int params = 1;
-  static constexpr Save saves[] = {Save::Out};
-  template <class V> static V value(V x, V slope) { return where(x > V(0), x, slope * x); }
-  template <class V> static V partial(V, V slope, V y) { return where(y > V(0), V(1), slope); }
-};
-RL_POINTWISE(LeakyReluKernel)
-
-struct SteepReluKernel : Hidden<SteepReluKernel, 1> {
-  static constexpr auto name = "steep_relu";
-  static constexpr auto grad_name = "LeakyReluBackward0";
-  static constexpr auto doc = "steep_relu(x, slope): leaky_relu with a negative slope.";
-  static constexpr int params = 1;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x, V slope) { return where(x > V(0), x, slope * x); }
   template <class V> static V partial(V x, V slope, V) { return where(x > V(0), V(1), slope); }
 };
-RL_POINTWISE(SteepReluKernel)
+RL_POINTWISE(LeakyReluKernel)
+
+// In place, for a slope that keeps the input's sign.
+struct LeakyReluInPlace : LeakyReluKernel {
+  static constexpr auto name = "leaky_relu_";
+  static constexpr auto grad_name = "LeakyReluBackward1";
+  static constexpr Save saves[] = {Save::Out};
+  template <class V> static V partial(V, V slope, V y) { return where(y > V(0), V(1), slope); }
+};
+RL_POINTWISE(LeakyReluInPlace)
 
 struct LeakyRelu : Activation<LeakyRelu, LeakyReluKernel, double> {
   static constexpr auto signature =
@@ -116,8 +129,9 @@ struct LeakyRelu : Activation<LeakyRelu, LeakyReluKernel, double> {
   static constexpr auto doc =
       "leaky_relu(x, negative_slope): x where it is positive, else negative_slope * x.";
   static constexpr bool inplace = true;
-  static const Pointwise& kernel(double slope) {
-    return slope < 0 ? pointwise_info<SteepReluKernel>() : pointwise_info<LeakyReluKernel>();
+  static const Pointwise& kernel(bool inplace, double slope) {
+    return inplace && slope >= 0 ? pointwise_info<LeakyReluInPlace>()
+                                 : pointwise_info<LeakyReluKernel>();
   }
 };
 RL_OP(LeakyRelu)
@@ -162,7 +176,7 @@ struct CeluF : Activation<CeluF, EluKernel, double> {
   static constexpr auto doc =
       "celu(x, alpha): x where it is positive, else alpha * (exp(x / alpha) - 1).";
   static constexpr bool inplace = true;
-  static const Pointwise& kernel(double alpha) {
+  static const Pointwise& kernel(bool, double alpha) {
     static const Pointwise celu = renamed(pointwise_info<EluKernel>(), "CeluBackward0");
     check(alpha != 0, "ZeroDivisionError: alpha cannot be 0 for CELU");
     return celu;
@@ -177,6 +191,7 @@ struct ThresholdKernel : Hidden<ThresholdKernel, 1> {
   static constexpr Types types = Types::Real;
   static constexpr int params = 2;
   static constexpr bool selects = true;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x, V at, V v) { return where(x <= at, v, x); }
   template <class V> static V partial(V x, V at, V, V) { return where(x <= at, V(0), V(1)); }
@@ -335,6 +350,7 @@ struct HardsigmoidKernel : Hidden<HardsigmoidKernel, 1> {
   static constexpr auto name = "hardsigmoid";
   static constexpr auto doc = "hardsigmoid(x): x / 6 + 1/2, limited to [0, 1].";
   static constexpr bool selects = true;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x) {
     V shifted = x + V(3);
@@ -398,21 +414,15 @@ struct Softsign : Composite {
 };
 RL_OP(Softsign)
 
-struct Tanhshrink : Functional<Tanhshrink, 1> {
-  static constexpr auto name = "tanhshrink";
-  static constexpr auto grad_name = "SubBackward0";
+struct Tanhshrink : Composite {
+  static constexpr auto signature = "tanhshrink(Tensor input)";
   static constexpr auto doc = "tanhshrink(x): x - tanh(x).";
-  static constexpr Types types = Types::FloatComplex;
-  static constexpr Result result = Result::Float;
-  static constexpr double cost = 6;
-  static constexpr Save saves[] = {Save::A};
-  template <class V> static V value(V x) { return x - tanh(x); }
-  template <class V> static V partial(V x, V) {
-    V t = tanh(x);
-    return t * t;
-  }
+  static constexpr auto module = "nn.functional";
+  static constexpr auto family = "activation";
+  static constexpr bool out = false;
+  static Var forward(const Var& input) { return input - tanh(input); }
 };
-RL_POINTWISE(Tanhshrink)
+RL_OP(Tanhshrink)
 
 struct Hardshrink : Unary<Hardshrink> {
   static constexpr auto name = "hardshrink";
@@ -421,6 +431,7 @@ struct Hardshrink : Unary<Hardshrink> {
   static constexpr int params = 1;
   static constexpr bool selects = true;
   static constexpr bool inplace = false;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static auto small(V x, V size) { return both(x >= -size, x <= size); }
   template <class V> static V value(V x, V size) { return where(small(x, size), V(0), x); }
@@ -444,6 +455,7 @@ struct SoftshrinkKernel : Hidden<SoftshrinkKernel, 1> {
   static constexpr auto doc = "softshrink(x, lambd): x moved towards 0 by lambd, at most to 0.";
   static constexpr int params = 1;
   static constexpr bool selects = true;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x, V size) {
     return where(x > size, x - size, where(x < -size, x + size, x * V(0)));
@@ -471,6 +483,7 @@ struct PreluKernel : Hidden<PreluKernel, 2> {
   static constexpr auto grad_name = "PreluKernelBackward0";
   static constexpr auto doc = "prelu(x, w): x where it is positive, else w * x.";
   static constexpr bool selects = true;
+  static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A};
   template <class V> static V value(V x, V w) { return where(x > V(0), x, w * x); }
   template <class V> static V partial0(V x, V w, V) { return where(x > V(0), V(1), w); }

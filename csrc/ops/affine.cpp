@@ -35,6 +35,14 @@ Var times(const Var& x, double factor) {
   return factor == 1 ? x : x * ops::full({}, factor, x.dtype());
 }
 
+// At alpha = 0 the factors count for nothing where BLAS computes; elsewhere, as in PyTorch, a NaN in
+// them shows.
+bool reads_factors(double alpha, DType d) { return alpha == 0 && compute_type(d) != d; }
+Var with_nothing(const Var& input, const Var& product, double beta) {
+  Var none = times(product, 0);
+  return beta == 0 ? none : times(input, beta) + none;
+}
+
 // The tangent of beta * input + alpha * product(a, b).
 template <class Product>
 void push_affine(Push& p, const Var& a, const Var& b, double beta, double alpha,
@@ -49,6 +57,7 @@ struct Addmm : General {
       "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1)";
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addmm(c, a, b): beta * c + alpha * a @ b, for matrices a and b.";
+  static constexpr auto former = "beta input alpha mat1 mat2;beta input mat1 mat2";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|mat2|mat1";
   static constexpr bool inplace = true;
@@ -57,6 +66,9 @@ struct Addmm : General {
     check(mat1.dim() == 2, "mat1 must be a matrix, got ", mat1.dim(), "-D tensor");
     check(mat2.dim() == 2, "mat2 must be a matrix, got ", mat2.dim(), "-D tensor");
     check_matrices(mat1, mat2);
+    if (reads_factors(alpha, mat2.dtype()))
+      return with_nothing(begin_with(input, {mat1.size(0), mat2.size(1)}, mat2.dtype(), 1),
+                          ops::mm(mat1, mat2), beta);
     Var out = begin_with(input, {mat1.size(0), mat2.size(1)}, mat2.dtype(), beta);
     multiply({mat1.get()}, {mat2.get()}, out.get(), alpha, beta);
     return out;
@@ -82,6 +94,7 @@ struct Baddbmm : General {
       "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1)";
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "baddbmm(c, a, b): beta * c + alpha * bmm(a, b).";
+  static constexpr auto former = "beta input alpha batch1 batch2;beta input batch1 batch2";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|batch2|batch1";
   static constexpr bool inplace = true;
@@ -89,6 +102,10 @@ struct Baddbmm : General {
                      double alpha) {
     check_batches(batch1, batch2);
     Ints sizes{batch1.size(0), batch1.size(1), batch2.size(2)};
+    bool small = sizes[1] * sizes[2] * batch1.size(2) < 400;  // PyTorch does without BLAS there
+    if (reads_factors(alpha, batch2.dtype()) || (alpha == 0 && small))
+      return with_nothing(begin_with(input, sizes, batch2.dtype(), 1), ops::bmm(batch1, batch2),
+                          beta);
     Var out = begin_with(input, sizes, batch2.dtype(), beta);
     multiply_batched({batch1.get()}, {batch2.get()}, {sizes[0]}, out.get(), alpha, beta);
     return out;
@@ -110,6 +127,7 @@ struct Addbmm : General {
       "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1)";
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addbmm(c, a, b): beta * c + alpha * bmm(a, b).sum(0).";
+  static constexpr auto former = "beta input alpha batch1 batch2;beta input batch1 batch2";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|batch2|batch1";
   static constexpr bool inplace = true;
@@ -122,6 +140,9 @@ struct Addbmm : General {
       multiply_batched({batch1.get()}, {batch2.get()}, {batch1.size(0)}, out.get(), alpha, beta);
       return out;
     }
+    if (alpha == 0)
+      return with_nothing(begin_with(input, sizes, batch2.dtype(), 1),
+                          ops::sum(ops::bmm(batch1, batch2), {0}, false), beta);
     // Halves are summed in float and rounded once.
     auto wide = [](const Var& x) { return ops::to(x, DType::F32); };
     return ops::to(forward(wide(input), wide(batch1), wide(batch2), beta, alpha), batch1.dtype());
@@ -147,6 +168,7 @@ struct Addmv : General {
       "addmv(Tensor input, Tensor mat, Tensor vec, *, float beta=1, float alpha=1)";
   static constexpr auto doc =
       "addmv(c, a, x): beta * c + alpha * a @ x, for a matrix and a vector.";
+  static constexpr auto former = "beta input alpha mat vec;beta input mat vec";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|vec|mat";
   static constexpr bool inplace = true;
@@ -160,6 +182,9 @@ struct Addmv : General {
           "addmv input tensors must have the same dtype, but got ", info(input.dtype()).tensor_name,
           ", ", info(mat.dtype()).tensor_name, ", and ", info(vec.dtype()).tensor_name);
     check_multiplies("addmv_impl_cpu", vec.dtype());
+    if (reads_factors(alpha, vec.dtype()) || (alpha == 0 && is_complex(vec.dtype())))
+      return with_nothing(begin_with(input, {mat.size(0)}, vec.dtype(), 1), ops::matmul(mat, vec),
+                          beta);
     Var out = begin_with(input, {mat.size(0)}, vec.dtype(), beta);
     Var column = alias(vec.get(), {vec.size(0), 1}, {vec->strides[0], 1}, vec->offset);
     multiply({mat.get()}, {column.get()}, out.get(), alpha, beta);
@@ -181,6 +206,7 @@ struct Addr : General {
   static constexpr auto signature =
       "addr(Tensor input, Tensor vec1, Tensor vec2, *, float beta=1, float alpha=1)";
   static constexpr auto doc = "addr(c, x, y): beta * c + alpha * outer(x, y).";
+  static constexpr auto former = "beta input alpha vec1 vec2;beta input vec1 vec2";
   static constexpr auto family = "contraction";
   static constexpr auto saves = "|vec2|vec1";
   static constexpr bool inplace = true;

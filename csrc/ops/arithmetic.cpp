@@ -35,6 +35,7 @@ struct AddScaled : Binary<AddScaled> {
   static constexpr auto signature = "add(Tensor|Number input, Tensor|Number other, *, float alpha)";
   static constexpr auto grad_name = "AddBackward0";
   static constexpr auto doc = "add(a, b, alpha=s): the sum a + s * b.";
+  static constexpr auto former = "input alpha other";
   static constexpr Types types = Types::Numeric;
   static constexpr bool wraps = true;
   static constexpr int params = 1;
@@ -74,6 +75,7 @@ struct SubScaled : Binary<SubScaled> {
   static constexpr auto signature = "sub(Tensor|Number input, Tensor|Number other, *, float alpha)";
   static constexpr auto grad_name = "SubBackward0";
   static constexpr auto doc = "sub(a, b, alpha=s): the difference a - s * b.";
+  static constexpr auto former = "input alpha other";
   static constexpr Types types = Types::Numeric;
   static constexpr bool wraps = true;
   static constexpr int params = 1;
@@ -100,6 +102,26 @@ struct Rsub : Binary<Rsub> {
   template <class V> static One partial1(V, V, V) { return {}; }
 };
 RL_POINTWISE(Rsub)
+
+struct RsubScaled : Binary<RsubScaled> {
+  static constexpr auto name = "rsub_scaled";
+  static constexpr auto signature =
+      "rsub(Tensor|Number input, Tensor|Number other, *, float alpha)";
+  static constexpr auto grad_name = "RsubBackward0";
+  static constexpr auto number_grad_name = "RsubBackward1";
+  static constexpr auto doc = "rsub(a, b, alpha=s): the difference b - s * a.";
+  static constexpr Types types = Types::Numeric;
+  static constexpr bool wraps = true;
+  static constexpr int params = 1;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr Save saves[] = {Save::None, Save::None};
+  static void validate(const Var* in) { refuse_bools(in); }
+  template <class V> static V value(V a, V b, V alpha) { return V(b - alpha * a); }
+  template <class V> static V partial0(V, V, V alpha, V) { return -alpha; }
+  template <class V> static One partial1(V, V, V, V) { return {}; }
+};
+RL_POINTWISE(RsubScaled)
 
 struct Mul : Binary<Mul> {
   static constexpr auto name = "mul";
@@ -135,6 +157,7 @@ struct FloorDivide : Binary<FloorDivide> {
   static constexpr auto doc = "floor_divide(a, b): the quotient rounded towards minus infinity.";
   static void validate(const Var* in) { check_divisor(in); }
   static constexpr Types types = Types::Real;
+  static constexpr bool selects = true;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::None};
   template <class V> static V value(V a, V b) {
@@ -168,6 +191,7 @@ struct TruncDivide : Binary<TruncDivide> {
   static constexpr bool function = false;
   static constexpr bool method = false;
   static constexpr bool inplace = false;
+  static constexpr bool selects = true;
   static constexpr double cost = 4;
   static constexpr Save saves[] = {Save::None, Save::None};
   template <class V> static V value(V a, V b) {
@@ -439,6 +463,7 @@ struct Sgn : Hidden<Sgn, 1> {
   static constexpr auto name = "sgn";
   static constexpr auto doc = "sgn(x): x / |x|, 0 at 0.";
   static constexpr Types types = Types::RealBool;
+  static constexpr bool selects = true;
   static constexpr Save saves[] = {Save::None};
   template <class V> static V value(V x) { return sign(x); }
   template <class V> static V partial(V, V) { return V(0); }
@@ -449,6 +474,7 @@ struct Sign : Unary<Sign> {
   static constexpr auto name = "sign";
   static constexpr auto doc = "sign(x): -1, 0 or 1.";
   static constexpr Types types = Types::RealBool;
+  static constexpr bool selects = true;
   static constexpr Save saves[] = {Save::None};
   template <class V> static V value(V x) { return sign(x); }
   template <class V> static V partial(V, V) { return V(0); }
@@ -503,38 +529,6 @@ struct Lerp : Ternary<Lerp> {
   template <class V> static V partial2(V a, V b, V, V) { return b - a; }
 };
 RL_POINTWISE(Lerp)
-
-struct Addcmul : Ternary<Addcmul> {
-  static constexpr auto name = "addcmul";
-  static constexpr auto signature =
-      "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, float value=1)";
-  static constexpr auto doc = "addcmul(x, a, b, value=s): x + s * a * b.";
-  static constexpr Types types = Types::Numeric;
-  static constexpr bool wraps = true;
-  static constexpr int params = 1;
-  static constexpr Save saves[] = {Save::None, Save::C, Save::B};
-  template <class V> static V value(V x, V a, V b, V s) { return V(x + s * a * b); }
-  template <class V> static One partial0(V, V, V, V, V) { return {}; }
-  template <class V> static V partial1(V, V, V b, V s, V) { return s * b; }
-  template <class V> static V partial2(V, V a, V, V s, V) { return s * a; }
-};
-RL_POINTWISE(Addcmul)
-
-struct Addcdiv : Ternary<Addcdiv> {
-  static constexpr auto name = "addcdiv";
-  static constexpr auto signature =
-      "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, float value=1)";
-  static constexpr auto doc = "addcdiv(x, a, b, value=s): x + s * a / b.";
-  static constexpr Types types = Types::FloatComplex;
-  static constexpr int params = 1;
-  static constexpr auto domain = "nonzero";
-  static constexpr Save saves[] = {Save::None, Save::C, Save::B | Save::C};
-  template <class V> static V value(V x, V a, V b, V s) { return x + s * (a / b); }
-  template <class V> static One partial0(V, V, V, V, V) { return {}; }
-  template <class V> static V partial1(V, V, V b, V s, V) { return s / b; }
-  template <class V> static V partial2(V, V a, V b, V s, V) { return -(s * a) / (b * b); }
-};
-RL_POINTWISE(Addcdiv)
 
 struct Where : Ternary<Where> {
   static constexpr auto name = "where";

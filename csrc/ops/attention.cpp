@@ -67,6 +67,7 @@ struct Attention : General {
       "float scale)";
   static constexpr auto grad_name = "ScaledDotProductFlashAttentionForCpuBackward0";
   static constexpr auto saves = "query key value attn_mask out out1";
+  static constexpr bool spares = true;
 
   struct Call {
     DType dtype;

@@ -94,6 +94,7 @@ struct AvgBackward : PoolOp {
 
 template <int N>
 struct Avg : PoolOp {
+  static constexpr bool whole_history = true;
   static constexpr const char* op = N == 2 ? "avg_pool2d" : "avg_pool3d";
   static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;
   static constexpr auto module = "nn.functional";
@@ -125,6 +126,7 @@ struct AdaptiveBackward : PoolOp {
 
 template <int N>
 struct Adaptive : PoolOp {
+  static constexpr bool whole_history = true;
   static constexpr const char* op = AdaptiveBackward<N>::op;
   static Var forward(const Var& input, const Ints& output_size) {
     check(output_size.size() == N, op, ": output_size must be ", N, " ints, but got ", output_size);

@@ -144,6 +144,7 @@ struct Polar : General {
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "polar(r, phi): the complex tensor r * exp(1j * phi).";
   static constexpr auto saves = "angle|abs angle";
+  static constexpr bool spares = true;
   static constexpr bool method = false;
   static Var forward(const Var& abs, const Var& angle) {
     check_parts(abs, angle);

@@ -113,7 +113,7 @@ void matrix_vjp(Back& back, int at, const In& a, const In& b, double alpha) {
   Var x, y;
   if (back.wants(at)) y = *b;
   if (back.wants(at + 1)) x = *a;
-  if (back.create_graph()) {
+  if (back.create_graph() || alpha == 0) {  // kernels do not read what they multiply with 0
     if (y) back[at] = ops::mm(scaled(g, alpha), adjoint(y));
     if (x) back[at + 1] = ops::mm(adjoint(x), scaled(g, alpha));
     return;
@@ -155,7 +155,7 @@ void batched_vjp(Back& back, int at, const In& a, const In& b, double alpha) {
   Var x, y;
   if (back.wants(at)) y = *b;
   if (back.wants(at + 1)) x = *a;
-  if (back.create_graph()) {
+  if (back.create_graph() || alpha == 0) {
     if (y) back[at] = ops::matmul(scaled(g, alpha), adjoint(y));
     if (x) back[at + 1] = ops::matmul(adjoint(x), scaled(g, alpha));
     return;

@@ -215,6 +215,7 @@ struct Convolve : General {
   static constexpr auto doc =
       "_convolve(x, weight, bias, ...): convolution without torch's limit on output_padding.";
   static constexpr auto saves = "weight|input|";
+  static constexpr bool whole_history = true;
   static constexpr bool method = false;
   static constexpr bool out = false;
 

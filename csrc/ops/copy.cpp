@@ -102,6 +102,23 @@ struct CloneRows : Linear {
 };
 RL_OP(CloneRows)
 
+struct Bound : Linear {
+  static constexpr auto signature = "_bound(Tensor input, Tensor[] others)";
+  static constexpr auto doc =
+      "_bound(x, others): x with `others` in its history, whose gradients are 0.";
+  static constexpr bool whole_history = true;
+  static constexpr bool sees_batches = true;
+  static constexpr bool out = false;
+  static constexpr bool method = false;
+  static Var forward(const Var& input, const Vars&) { return lazy_clone(input.get()); }
+  static void vjp(Back& b, const In&, const InList& others) {
+    b[0] = b.g();
+    for (size_t i = 0; i < others.size(); i++)
+      if (b.wants(int(i) + 1)) b[int(i) + 1] = ops::zeros(others[i].sizes(), others[i].dtype());
+  }
+};
+RL_OP(Bound)
+
 struct Fill : Linear {
   static constexpr auto signature = "fill(Tensor input, Tensor|Number value)";
   static constexpr auto doc = "fill(x, value): a tensor like x with every element equal to value.";

@@ -147,6 +147,7 @@ struct CrossEntropyOf : General {
       "int ignore_index, float label_smoothing)";
   static constexpr auto grad_name = Spatial ? "NllLoss2DBackward0" : "NllLossBackward0";
   static constexpr auto saves = "input target weight out1 out2";
+  static constexpr bool spares = true;
 
   // The loss, log(sum(exp(scores))) for the backward, and what a mean is divided by.
   static std::array<Var, 3> forward(const Var& input, const Var& target, const Var& weight,
@@ -214,6 +215,7 @@ struct NllLossOf : General {
       "_nll_loss(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)";
   static constexpr auto grad_name = Spatial ? "NllLoss2DBackward0" : "NllLossBackward0";
   static constexpr auto saves = "target weight out1";
+  static constexpr bool whole_history = true;
 
   // The loss and what a mean is divided by.
   static std::array<Var, 2> forward(const Var& input, const Var& target, const Var& weight,

@@ -1,4 +1,5 @@
 // Exponentials, logarithms, trigonometric and hyperbolic functions, and what is close to them.
+#include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
@@ -43,6 +44,20 @@ inline Symbol nextafter(const Symbol& x, const Symbol& y) {
 using namespace math;
 
 namespace {
+
+// Even in real numbers, as PyTorch has it outside of the domain too.
+template <class V>
+V acosh_slope(V x) {
+  auto apart = [](const V& z) { return V(1) / (sqrt(z - V(1)) * sqrt(z + V(1))); };
+  if constexpr (is_complex_v<V>) {
+    return apart(x);
+  } else {
+    if constexpr (std::is_same_v<V, Var>)
+      if (is_complex(x.dtype())) return apart(x);
+    V a = abs(x);
+    return V(1) / sqrt((a - V(1)) * (a + V(1)));
+  }
+}
 
 // The derivative is an expression in the input x and the output y, of which it reads one.
 #define RL_ELEMENTARY(Type, function, others, kinds, area, price, reads, derivative, text) \
@@ -93,7 +108,7 @@ RL_ELEMENTARY(Tanh, tanh, "", kComplex, "real", 6, Save::Out, V(1) - y * y,
 RL_ELEMENTARY(Asinh, asinh, "arcsinh", kComplex, "real", 8, Save::A, V(1) / sqrt(x * x + V(1)),
               "the inverse of sinh.")
 RL_ELEMENTARY(Acosh, acosh, "arccosh", kComplex, "above_one", 8, Save::A,
-              V(1) / (sqrt(x - V(1)) * sqrt(x + V(1))), "the inverse of cosh.")
+              acosh_slope(x), "the inverse of cosh.")
 RL_ELEMENTARY(Atanh, atanh, "arctanh", kComplex, "unit", 8, Save::A, V(1) / (V(1) - x * x),
               "the inverse of tanh.")
 RL_ELEMENTARY(Sigmoid, sigmoid, "", kComplex, "real", 5, Save::Out, y * (V(1) - y),
@@ -370,18 +385,47 @@ struct NextafterKernel : Hidden<NextafterKernel, 2> {
 };
 RL_POINTWISE(NextafterKernel)
 
-// A half has neighbours of its own, which the kernel does not know.
+// Halves are computed as floats, but have neighbours of their own: those of type H.
+template <class H, class V>
+V next_half(V a, V b) {
+  if constexpr (std::is_same_v<V, float>) {
+    if (a == b || a != a || b != b) return a == b ? b : a + b;
+    H half = a;
+    if (a == 0) {
+      half.bits = uint16_t(b > 0 ? 0x0001 : 0x8001);
+    } else {
+      half.bits = uint16_t((a < b) == (a > 0) ? half.bits + 1 : half.bits - 1);
+    }
+    return float(half);
+  } else {
+    return nextafter(a, b);
+  }
+}
+#define RL_NEXT_HALF(Type, H, word)                                            \
+  struct Type : NextafterKernel {                                              \
+    static constexpr auto name = word;                                         \
+    static constexpr auto grad_name = "NextafterBackward0";                    \
+    template <class V> static V value(V a, V b) { return next_half<H>(a, b); } \
+  };                                                                           \
+  RL_POINTWISE(Type)
+RL_NEXT_HALF(NextBfloat, BF16, "next_bfloat")
+RL_NEXT_HALF(NextHalf, F16, "next_half")
+#undef RL_NEXT_HALF
+
 struct Nextafter : Composite {
   static constexpr auto signature = "nextafter(Tensor input, Tensor other)";
   static constexpr auto doc = "nextafter(a, b): the float next to a on the way to b.";
   static constexpr bool inplace = true;
   static Var run(const Var& input, const Var& other, Tensor* into, bool inplace) {
-    for (const Var* v : {&input, &other})
-      if (compute_type(v->dtype()) != v->dtype())
-        fail_as(PyExc_NotImplementedError, "\"nextafter\" not implemented for '",
-                info(v->dtype()).tensor_name, "'");
+    Promotion promotion;
+    promotion.add(input.get());
+    promotion.add(other.get());
+    DType d = promotion.result();
     const Var in[] = {input, other};
-    return run_pointwise(pointwise_info<NextafterKernel>(), in, nullptr, into, inplace);
+    const Pointwise& kernel = d == DType::BF16  ? pointwise_info<NextBfloat>()
+                              : d == DType::F16 ? pointwise_info<NextHalf>()
+                                                : pointwise_info<NextafterKernel>();
+    return run_pointwise(kernel, in, nullptr, into, inplace);
   }
   static Var forward(const Var& input, const Var& other) {
     return run(input, other, nullptr, false);

@@ -20,6 +20,7 @@ struct NativeGroupNorm : General {
       "inverse deviation of each group.";
   static constexpr auto family = "norm";
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
+  static constexpr bool whole_history = true;
   static constexpr bool method = false;
   static constexpr bool out = false;
 

@@ -307,7 +307,8 @@ struct MseLoss : LossDefaults {
     Reduce how = reduction_of(reduction, size_average, reduce);
     if (!weight) return element_loss<SquaredError>(input, target, how);
     check_weight(input, weight);
-    return weighted(element_loss<SquaredError>(input, target, Reduce::None), weight, how);
+    Var apart = input - target;
+    return weighted(apart * apart, weight, how);
   }
 };
 RL_OP(MseLoss)

@@ -137,6 +137,7 @@ void Scatter<N>::vjp(Back& b, const In&, const In& taps, const Ints&, RL_WINDOWS
 template <int N>
 struct MaxPool : General {
   static constexpr auto saves = "out1";
+  static constexpr bool whole_history = true;
   static constexpr bool method = false;
   static constexpr bool out = false;
 

@@ -37,6 +37,7 @@ struct AdaptiveMax : General {
   static constexpr const char* op = N == 2 ? "adaptive_max_pool2d" : "adaptive_max_pool3d";
   static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;
   static constexpr auto saves = "out1";
+  static constexpr bool whole_history = true;
   static constexpr auto module = "nn.functional";
   static constexpr auto family = "pooling";
   static constexpr bool out = false;

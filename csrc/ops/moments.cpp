@@ -42,6 +42,7 @@ Var product(const Var& input, const Dims& dim, bool keepdim, const std::optional
 // The product of the other factors, for each. Without zeros every factor divides the product;
 // with some, the others are multiplied anew.
 Var other_factors(const Var& x, const Var& out, int64_t dim) {
+  if (x.numel() == 0) return x;
   if (x.dim() == 0 || x.size(int(dim)) <= 1) return ops::full(x.sizes(), 1, x.dtype());
   if (!has_zero(x)) return out / x;
   return exclusive_products(x, dim, false) * exclusive_products(x, dim, true);
@@ -249,10 +250,13 @@ struct NanSum : General {
     DType d = input.dtype(), result = dtype ? *dtype : is_integral(d) ? DType::I64 : d;
     if (is_complex(d) || is_complex(result))
       fail_as(PyExc_NotImplementedError, "nansum on CPU does not support complex inputs");
-    Reduction r = plan_reduction(ops::to(input, result), dim, keepdim, "nansum");
+    // As an integer a NaN could not be told from the others.
+    bool hides = is_integral(result) && is_floating(d);
+    Var x = hides ? math::where(math::isnan(input), Var(0), input) : input;
+    Reduction r = plan_reduction(ops::to(x, result), dim, keepdim, "nansum");
     DType direct = is_integral(result) ? DType::I64 : result;
-    Var y = reduced(r, direct, 1, [&](const void* x, void* to) {
-      cpu::nansum(result, direct, x, to, r.outer, r.n, r.inner);
+    Var y = reduced(r, direct, 1, [&](const void* from, void* to) {
+      cpu::nansum(result, direct, from, to, r.outer, r.n, r.inner);
     });
     return ops::to(y, result);
   }
@@ -277,6 +281,10 @@ struct NanMean : Composite {
           "nanmean(): expected input to have floating point or "
           "complex dtype but got ",
           info(input.dtype()).tensor_name);
+    check(!dtype || is_differentiable(*dtype),
+          "nanmean(): could not infer output dtype. Optional dtype must be either a floating point "
+          "or complex dtype. Got: ",
+          info(dtype.value_or(DType::F32)).tensor_name);
     Var present = ops::sum(input == input, dim.value_or(Ints()), keepdim);
     return call<NanSum>(input, dim, keepdim, dtype) / present;
   }

@@ -72,6 +72,7 @@ struct NativeLayerNorm : General {
       "deviation of each row.";
   static constexpr auto family = "norm";
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
+  static constexpr bool whole_history = true;
   static constexpr bool method = false;
   static constexpr bool out = false;
 

@@ -5,6 +5,7 @@
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
+#include "autograd/history.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
@@ -151,23 +152,10 @@ Var widened(const Var& t, DType dtype) {
   return narrow ? ops::to(t, dtype) : t;
 }
 
-Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
-             bool differentiable) {
+// g times the partial in one pass; `in` and `out` only where it reads them.
+Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
+                    const double* params) {
   const auto& partial = op.partial[i];
-  if (partial.unit == 1) return g;
-  if (partial.unit == -1) return ops::neg(g);
-  Var in[3], out;
-  for (int k = 0; k < op.inputs; k++)
-    if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
-  if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
-  if (differentiable) {
-    for (Var& t : in) t = widened(t, g->dtype);
-    ChoiceType type(g->dtype);
-    Var d = partial.tensor(in, kept.params, out);
-    if (is_complex(d->dtype)) d = ops::conj(d);
-    if (op.selects) return math::where(d == Var(0), Var(0), g * d);
-    return g * d;
-  }
   const Tensor* operands[cpu::kMaxOperands] = {g.get()};
   for (int k = 0; k < op.inputs; k++)
     if (in[k]) operands[k + 1] = in[k].get();
@@ -180,7 +168,7 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
     int64_t size = itemsize(g->dtype);
     Unlocked unlocked(double(g->numel) * op.cost, {result.get(), operands[0], operands[1],
                                                    operands[2], operands[3], operands[4]});
-    cpu::pointwise_flat(kernel, kept.params, result->data(), size, flat.data, op.inputs + 2,
+    cpu::pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
                         flat.singles, size, g->numel, op.cost);
     return result;
   }
@@ -194,9 +182,34 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
   for (int k = 1; k <= op.inputs + 1; k++)
     if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
   Var result = empty_pointwise(operands, op.inputs + 2, sizes, common);
-  run_general(kernel, kept.params, compute, compute, op.cost, result.get(), operands,
-              op.inputs + 2);
+  run_general(kernel, params, compute, compute, op.cost, result.get(), operands, op.inputs + 2);
   return result;
+}
+
+Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
+             const Pass& pass) {
+  const auto& partial = op.partial[i];
+  if (partial.unit == 1) return g;
+  if (partial.unit == -1) return ops::neg(g);
+  Var in[3], out;
+  for (int k = 0; k < op.inputs; k++)
+    if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
+  if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
+  if (pass.create_graph || dual_levels) {
+    for (Var& t : in) t = widened(t, g->dtype);
+    ChoiceType type(g->dtype);
+    Var d = partial.tensor(in, kept.params, out);
+    if (is_complex(d->dtype)) d = ops::conj(d);
+    if (op.selects) return math::where(d == Var(0), Var(0), g * d);
+    return g * d;
+  }
+  if (!batched_tensors) return kernel_gradient(op, i, g, in, out, kept.params);
+  // All samples at once, by the same kernel.
+  Plain plain;
+  Var grad = g;
+  HiddenDims hidden = bring_front({&grad, &in[0], &in[1], &in[2], &out});
+  Var result = kernel_gradient(op, i, grad, in, out, kept.params);
+  return hidden ? hidden.hide(result) : result;
 }
 
 // Beside a number, dimensions of size 1 keep their place.
@@ -211,10 +224,11 @@ void apply(Node* node, Pass& pass) {
   for (int i = 0; i < kept.op->inputs; i++) {
     if (!node->edges[i].node || !pass.wants(i)) continue;
     Var& result = pass.results[i];
-    result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass.differentiable)
+    result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass)
                                      : ops::zeros(g.sizes(), g.dtype());
     if (structural_zeros) [[unlikely]]
       result = math::where(g == Var(0), Var(0), result);
+    if (kept.op->whole_history && pass.create_graph) bind_history(result, node);
   }
 }
 
@@ -256,7 +270,9 @@ Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& 
     }
     sum = sum ? sum + t : t;
   }
-  return is_complex(out.dtype()) ? sum : ops::real(sum);
+  sum = is_complex(out.dtype()) ? sum : ops::real(sum);
+  if (op.whole_history) bind_history(sum, Vars(at, at + op.inputs));
+  return sum;
 }
 
 // A hook raised after the values were written: the history says so, but cannot be run.

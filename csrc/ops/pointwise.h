@@ -63,7 +63,8 @@ struct Pointwise {
   Types types;
   Result result;
   bool differentiable;
-  bool selects;  // a zero derivative means "not chosen": it stops even an infinite gradient
+  bool selects;        // a zero derivative means "not chosen": it stops even an infinite gradient
+  bool whole_history;  // see autograd/history.h
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
   cpu::Kernel forward[kDTypes];
@@ -102,10 +103,12 @@ struct PointwiseDefaults {
   static constexpr double cost = 1;
   static constexpr bool selects = false;
   static constexpr bool wraps = false;  // sums and products: integers wrap around
+  static constexpr bool whole_history = false;
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
   static constexpr auto module = "";
+  static constexpr auto former = "";   // deprecated orders of the arguments (ops/registry.h)
   static constexpr auto aliases = "";  // other names of the same op, split by spaces
   // Where samples are drawn from: "real", "nonzero", "positive", "above_one", "unit" for (-1, 1),
   // "probability" for (0, 1).
@@ -350,6 +353,7 @@ Pointwise make_pointwise() {
   p.result = Op::result;
   p.cost = Op::cost;
   p.selects = Op::selects;
+  p.whole_history = Op::whole_history;
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {
@@ -429,6 +433,7 @@ OpInfo describe_pointwise() {
   info.doc = Op::doc;
   info.module = Op::module;
   info.domain = Op::domain;
+  info.former = Op::former;
   info.function = Op::function;
   info.method = Op::method;
   info.inplace = Op::inplace;

@@ -28,6 +28,19 @@ Var run_batched(const Pointwise& op, const Var* in, const double* params,
   return hidden.hide(run_pointwise(op, physical, params));
 }
 
+HiddenDims bring_front(std::initializer_list<Var*> tensors) {
+  HiddenDims hidden;
+  int rank = 0;
+  for (Var* t : tensors) {
+    hidden.add(*t);
+    rank = std::max(rank, *t ? t->dim() : 0);
+  }
+  if (hidden)
+    for (Var* t : tensors)
+      if (*t && !(*t)->wrapped_number) *t = hidden.front(*t, rank - t->dim());
+  return hidden;
+}
+
 bool is_batched_write(const Pointwise& op, const Var* in, const Tensor* into) {
   bool any = batch_of(into);
   for (int i = 0; i < op.inputs; i++) any = any || batch_of(in[i].get());

@@ -25,6 +25,8 @@ struct OpInfo {
   const char* module = "";  // "" is rushlight itself; else "nn.functional", "linalg", ...
   const char* family = "";
   const char* domain = "";
+  // Deprecated orders of the arguments, split by ';', each the names of parameters.
+  const char* former = "";
   const char* result = "Tensor";  // or "tuple", "bool", "object": that depends on the arguments
   Form form = Form::Composite;
   bool function = true;
@@ -37,6 +39,7 @@ struct OpInfo {
   // Taken first when there are only positional arguments; null result without error: not handled.
   PyObject* (*fast)(const OpInfo&, PyObject* const* args, Py_ssize_t count) = nullptr;
   const Pointwise* pointwise = nullptr;
+  mutable bool warned = false;  // that a deprecated order was used
 };
 
 std::vector<std::unique_ptr<OpInfo>>& registry();

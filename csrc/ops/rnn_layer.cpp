@@ -51,6 +51,8 @@ struct Recurrence : General {
       "int cell, int[] sizes, bool reverse)";
   static constexpr auto grad_name = "RecurrenceBackward0";
   static constexpr auto saves = "input hx cx w_hh b_ih b_hh out out1 out2";
+  static constexpr bool spares = true;
+  static constexpr bool whole_history = true;
 
   static cpu::RnnSteps steps(const Ints& sizes, int64_t hidden, bool reverse) {
     int64_t batch = sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());

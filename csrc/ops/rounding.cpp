@@ -14,6 +14,7 @@ namespace {
     static constexpr auto aliases = others;                                     \
     static constexpr auto doc = #function "(x): " text " Its derivative is 0."; \
     static constexpr Types types = Types::Real;                                 \
+    static constexpr bool selects = true;                                       \
     static constexpr Save saves[] = {Save::None};                               \
     template <class V> static V value(V x) {                                    \
       if constexpr (std::is_integral_v<V>) return x;                            \

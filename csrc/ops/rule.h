@@ -14,11 +14,14 @@ struct OpDefaults {
   static constexpr auto module = "";
   static constexpr auto saves = "";
   static constexpr auto family = "";
+  static constexpr auto former = "";  // deprecated orders of the arguments (ops/registry.h)
   static constexpr bool function = true;
   static constexpr bool method = true;
   static constexpr bool inplace = false;
   static constexpr bool out = true;
   static constexpr bool is_view = false;
+  static constexpr bool spares = false;         // what it saved may be written: it keeps copies
+  static constexpr bool whole_history = false;  // see autograd/history.h
   static constexpr Autocast autocast = Autocast::None;
   static constexpr Batching batching = Batching::Loop;
 };

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "autograd/cuts.h"
+#include "autograd/history.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
@@ -272,6 +273,12 @@ struct Runner<Op, R (*)(A...)> {
       });
       for (size_t k = 0; k < result_count(moved); k++) p[int(k)] = result_data(moved)[k];
     }
+    if constexpr (Op::whole_history) {
+      Vars inputs;
+      auto gather = [&](const Var& v) { return inputs.emplace_back(below(v, level)); };
+      (each_tensor(args, gather), ...);
+      for (size_t k = 0; k < result_count(result); k++) bind_history(p[int(k)], inputs);
+    }
     for (size_t k = 0; k < result_count(result); k++)
       if (is_differentiable(outs[k].dtype()))
         set_tangent(outs[k].get(), level, p[int(k)] ? p[int(k)] : zeros_like(outs[k]));
@@ -307,6 +314,7 @@ struct Runner<Op, R (*)(A...)> {
     int at = 0;
     (connect(node, args, at), ...);
     node_in_making = node;
+    [[maybe_unused]] std::conditional_t<Op::spares, Spared, bool> spared(true);
     keep(*kept, wanted_saves(node).arguments, std::index_sequence_for<A...>{}, args...);
     return hold;
   }
@@ -315,6 +323,7 @@ struct Runner<Op, R (*)(A...)> {
     Kept* kept = node->payload<KeptPtr>();
     SavePlan::Group group = wanted_saves(node);
     node_in_making = node;
+    [[maybe_unused]] std::conditional_t<Op::spares, Spared, bool> spared(true);
     Var* out = result_data(result);
     for (size_t i = 0; i < result_count(result); i++) {
       if (!is_differentiable(out[i].dtype())) {
@@ -392,6 +401,9 @@ struct Runner<Op, R (*)(A...)> {
           else put_back(node, pass, args...);
         },
         kept.args);
+    if constexpr (Op::whole_history)
+      if (pass.create_graph)
+        for (uint32_t i = 0; i < node->edge_count; i++) bind_history(pass.results[i], node);
   }
 
   // A view without a rule of its own: find where its elements lie, put the gradient there.
@@ -524,6 +536,7 @@ OpInfo describe() {
   info.doc = Op::doc;
   info.module = Op::module;
   info.family = Op::family;
+  info.former = Op::former;
   info.result = Run::result;
   info.form = Op::form;
   info.function = Op::function;

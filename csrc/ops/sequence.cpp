@@ -92,15 +92,15 @@ struct Diff : Composite {
               "along the differencing dimension; input.size(",
               i, ") = ", input.sizes()[i], ", but got tensor.size(", i, ") = ", extra.sizes()[i]);
     }
+    if (n == 0) {
+      Var copy = empty_like(input.get(), input.dtype());
+      ops::copy_(copy, input);
+      return copy;
+    }
     Vars parts;
     for (const Var& part : {prepend, input, append})
       if (part) parts.push_back(part);
     Var x = parts.size() > 1 ? ops::cat(parts, d) : input;
-    if (n == 0) {
-      Var copy = empty_like(x.get(), x.dtype());
-      ops::copy_(copy, x);
-      return copy;
-    }
     bool logical = x.dtype() == DType::Bool;
     for (; n > 0 && x.sizes()[d] > 0; n--) {
       int64_t length = x.sizes()[d] - 1;

@@ -29,6 +29,7 @@ RL_INLINE double erfinv(double x) {
   return copysign(where(a == 1, HUGE_VAL, y), x);
 }
 RL_INLINE float erfinv(float x) { return float(erfinv(double(x))); }
+inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
 // Recurrence up to 10, then the asymptotic series.
@@ -95,6 +96,11 @@ inline Symbol polygamma(const Symbol& x, const Symbol& n) {
   return call_symbol("polygamma", {n, x});
 }
 
+template <class V>
+V squared(V x) {
+  return x * x;
+}
+
 }  // namespace
 }  // namespace math
 
@@ -121,7 +127,7 @@ RL_SPECIAL(Erf, erf, "real", 6, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
            "the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.")
 RL_SPECIAL(Erfc, erfc, "real", 8, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
            "1 - erf(x), accurate for large x.")
-RL_SPECIAL(Erfinv, erfinv, "unit", 60, Save::Out, V(1 / M_2_SQRTPI) * exp(y * y),
+RL_SPECIAL(Erfinv, erfinv, "unit", 60, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
            "the inverse of erf.")
 RL_SPECIAL(Lgamma, lgamma, "positive", 30, Save::A, digamma(x),
            "the logarithm of |gamma(x)|.")

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <vector>
 
 #include "autograd/autocast.h"
@@ -196,6 +197,44 @@ struct Spread {
   ~Spread() { Py_XDECREF(tuple); }
 };
 
+void warn_of_order(const OpInfo& op, const Signature& former) {
+  if (std::exchange(op.warned, true)) return;
+  std::string text =
+      concat("This overload of ", op.name, " is deprecated:\n\t", former.text(),
+             "\nConsider using one of the following signatures instead:\n\t", op.signature.text());
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
+}
+
+// Binds by a deprecated order of the arguments. A method's tensor comes first in any of them.
+bool bind_former(const OpInfo& op, PyObject* const* args, Py_ssize_t count, PyObject* keywords,
+                 PyObject** slots) {
+  const std::vector<Param>& params = op.signature.params();
+  std::istringstream orders(op.former);
+  for (std::string order; std::getline(orders, order, ';');)
+    for (bool method : {false, true}) {
+      std::vector<size_t> places;
+      std::istringstream words(order);
+      for (std::string word; words >> word;) {
+        size_t at = 0;
+        while (params[at].name != word) at++;
+        places.insert(method && at == 0 ? places.begin() : places.end(), at);
+      }
+      std::string text;
+      for (size_t at : places)
+        text += concat(text.empty() ? "" : ", ", params[at].type, " ", params[at].name);
+      Signature former((op.name + "(" + text + ")").c_str());
+      PyObject* given[kMaxParams];
+      Spread spread;
+      if (!former.bind(args, count, keywords, given, &spread.tuple, true)) continue;
+      for (size_t i = 0; i < params.size(); i++) slots[i] = params[i].default_value;
+      for (size_t i = 0; i < places.size(); i++) slots[places[i]] = given[i];
+      if (!op.signature.accepts(slots)) continue;
+      warn_of_order(op, former);
+      return true;
+    }
+  return false;
+}
+
 PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* keywords) {
   OpObject* self = as_op(o);
   Py_ssize_t count = PyVectorcall_NARGS(flagged);
@@ -239,12 +278,17 @@ PyObject* call_op(PyObject* o, PyObject* const* args, size_t flagged, PyObject* 
     bool found = false;
     for (const OpInfo* op : *self->overloads) {
       Spread spread;
-      bool only = self->overloads->size() == 1;
-      if (!op->signature.bind(args, count, names, slots, &spread.tuple, !only)) continue;
+      bool only = self->overloads->size() == 1, quiet = !only || *op->former;
+      if (!op->signature.bind(args, count, names, slots, &spread.tuple, quiet)) continue;
       if (!only && !op->signature.accepts(slots)) continue;
       result = run_overload(*op, slots, out, self->inplace);
       found = true;
       break;
+    }
+    for (const OpInfo* op : *self->overloads) {
+      if (found || !bind_former(*op, args, count, names, slots)) continue;
+      result = run_overload(*op, slots, out, self->inplace);
+      found = true;
     }
     if (!found) fail_overloads(self, args, count, names);
     return subclass && !self->inplace ? as_class_of(subclass, result) : result;
@@ -386,9 +430,10 @@ PyObject* describe_registry(PyObject*, PyObject*) {
     add_form(op->inplace, "inplace");
     add_form(op->out && op->function, "out");
     PyObject* entry = Py_BuildValue(
-        "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace", op->module,
-        "signature", op->signature.text().c_str(), "doc", op->doc, "forms", results, "family",
-        op->family, "derivative", forms[int(op->form)], "domain", op->domain, "result", op->result);
+        "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace",
+        op->module, "signature", op->signature.text().c_str(), "doc", op->doc, "forms", results,
+        "family", op->family, "derivative", forms[int(op->form)], "domain", op->domain, "result",
+        op->result, "former", op->former);
     if (entry && op->pointwise) {
       PyObject* symbols = PyList_New(0);
       PyObject* text = PyUnicode_FromString(op->pointwise->symbol().c_str());

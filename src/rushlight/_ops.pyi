@@ -47,6 +47,7 @@ def _avg_pool3d_backward(
     count_include_pad: _bool,
     divisor_override: _int | None,
 ) -> Tensor: ...
+def _bound(input: Tensor, others: Sequence[Tensor]) -> Tensor: ...
 def _broadcast_bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def _col2im(
     input: Tensor,
@@ -176,12 +177,15 @@ def _max_pool3d_scatter(
 ) -> Tensor: ...
 def _max_unpool2d(input: Tensor, indices: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
 def _max_unpool3d(input: Tensor, indices: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
+def _nuclear_norm(input: Tensor) -> Tensor: ...
 def _pack_padded_sequence(
     input: Tensor, lengths: Tensor, batch_first: _bool
 ) -> tuple[Tensor, ...]: ...
 def _pad_packed_sequence(
     data: Tensor, batch_sizes: Tensor, batch_first: _bool, padding_value: _float, total_length: _int
 ) -> tuple[Tensor, ...]: ...
+def _polar_factor(input: Tensor) -> Tensor: ...
+def _polar_turn(input: Tensor, direction: Tensor) -> Tensor: ...
 def _remove_batch_dim(input: Tensor, level: _int, size: _int, dim: _int) -> Tensor: ...
 def _reshape_copy(input: Tensor, size: _int | Sequence[_int]) -> Tensor: ...
 def _sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -433,6 +437,11 @@ def add(
 def add(
     input: Tensor | _Number, other: Tensor | _Number, *, alpha: _float, out: Tensor | None = None
 ) -> Tensor: ...
+@overload
+def add(
+    input: Tensor | _Number, other: Tensor | _Number, *, alpha: _Number, out: Tensor | None = None
+) -> Tensor: ...
+@overload
 def addbmm(
     input: Tensor,
     batch1: Tensor,
@@ -442,12 +451,33 @@ def addbmm(
     alpha: _float = 1,
     out: Tensor | None = None,
 ) -> Tensor: ...
+@overload
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float = 1, out: Tensor | None = None
 ) -> Tensor: ...
+@overload
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _Number, out: Tensor | None = None
+) -> Tensor: ...
+@overload
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float = 1, out: Tensor | None = None
 ) -> Tensor: ...
+@overload
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _Number, out: Tensor | None = None
+) -> Tensor: ...
+@overload
 def addmm(
     input: Tensor,
     mat1: Tensor,
@@ -457,6 +487,17 @@ def addmm(
     alpha: _float = 1,
     out: Tensor | None = None,
 ) -> Tensor: ...
+@overload
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def addmv(
     input: Tensor,
     mat: Tensor,
@@ -466,6 +507,17 @@ def addmv(
     alpha: _float = 1,
     out: Tensor | None = None,
 ) -> Tensor: ...
+@overload
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def addr(
     input: Tensor,
     vec1: Tensor,
@@ -473,6 +525,16 @@ def addr(
     *,
     beta: _float = 1,
     alpha: _float = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
     out: Tensor | None = None,
 ) -> Tensor: ...
 def all(
@@ -607,6 +669,7 @@ def avg_pool1d(
     ceil_mode: _bool = False,
     count_include_pad: _bool = True,
 ) -> Tensor: ...
+@overload
 def baddbmm(
     input: Tensor,
     batch1: Tensor,
@@ -614,6 +677,16 @@ def baddbmm(
     *,
     beta: _float = 1,
     alpha: _float = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
     out: Tensor | None = None,
 ) -> Tensor: ...
 def batch_norm(
@@ -1820,8 +1893,17 @@ def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor: ...
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
 def rsub(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def rsub(
+    input: Tensor | _Number, other: Tensor | _Number, *, alpha: _float, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def rsub(
+    input: Tensor | _Number, other: Tensor | _Number, *, alpha: _Number, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def scatter(
@@ -1964,12 +2046,20 @@ def sub(
     input: Tensor | _Number, other: Tensor | _Number, *, alpha: _float, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
+def sub(
+    input: Tensor | _Number, other: Tensor | _Number, *, alpha: _Number, out: Tensor | None = None
+) -> Tensor: ...
+@overload
 def subtract(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def subtract(
     input: Tensor | _Number, other: Tensor | _Number, *, alpha: _float, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def subtract(
+    input: Tensor | _Number, other: Tensor | _Number, *, alpha: _Number, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def sum(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -2181,19 +2271,47 @@ def acosh_(input: Tensor) -> Tensor: ...
 def add_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
 @overload
 def add_(input: Tensor, other: Tensor | _Number, *, alpha: _float) -> Tensor: ...
+@overload
+def add_(input: Tensor, other: Tensor | _Number, *, alpha: _Number) -> Tensor: ...
+@overload
 def addbmm_(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1
 ) -> Tensor: ...
+@overload
+def addbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1
+) -> Tensor: ...
+@overload
 def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float = 1) -> Tensor: ...
+@overload
+def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _Number) -> Tensor: ...
+@overload
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float = 1) -> Tensor: ...
+@overload
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _Number) -> Tensor: ...
+@overload
 def addmm_(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1
 ) -> Tensor: ...
+@overload
+def addmm_(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1
+) -> Tensor: ...
+@overload
 def addmv_(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1
 ) -> Tensor: ...
+@overload
+def addmv_(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1
+) -> Tensor: ...
+@overload
 def addr_(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1
+) -> Tensor: ...
+@overload
+def addr_(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1
 ) -> Tensor: ...
 def arccos_(input: Tensor) -> Tensor: ...
 def arccosh_(input: Tensor) -> Tensor: ...
@@ -2207,8 +2325,13 @@ def asinh_(input: Tensor) -> Tensor: ...
 def atan_(input: Tensor) -> Tensor: ...
 def atan2_(input: Tensor, other: Tensor) -> Tensor: ...
 def atanh_(input: Tensor) -> Tensor: ...
+@overload
 def baddbmm_(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1
+) -> Tensor: ...
+@overload
+def baddbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1
 ) -> Tensor: ...
 def bitwise_and_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
 def bitwise_left_shift_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
@@ -2350,9 +2473,13 @@ def sub_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
 @overload
 def sub_(input: Tensor, other: Tensor | _Number, *, alpha: _float) -> Tensor: ...
 @overload
+def sub_(input: Tensor, other: Tensor | _Number, *, alpha: _Number) -> Tensor: ...
+@overload
 def subtract_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
 @overload
 def subtract_(input: Tensor, other: Tensor | _Number, *, alpha: _float) -> Tensor: ...
+@overload
+def subtract_(input: Tensor, other: Tensor | _Number, *, alpha: _Number) -> Tensor: ...
 def tan_(input: Tensor) -> Tensor: ...
 def tanh_(input: Tensor) -> Tensor: ...
 def threshold_(

@@ -38,6 +38,7 @@ def rrelu(
         )
     if not training:
         return _nn["leaky_relu"](input, (lower + upper) / 2, inplace)
+    input = input if inplace else _ops["_bound"](input, [])
     below = input.detach() <= 0
     if _C._batch_levels(input):
         drawn = _ops["empty_like"](input.detach()).uniform_(lower, upper)
@@ -189,10 +190,16 @@ def _bags(
 
 
 def _largest(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> Tensor:
-    """The largest value of each bag in each column, from the first row that has it."""
+    """The largest value of each bag in each column, from the first row that has it.
+
+    A NaN counts where it opens its bag, and then stays: nothing is larger.
+    """
     size = (count, weight.size(1))
     rows = weight.detach()[input]
     at = bag.unsqueeze(1).expand_as(rows)
+    opens = (bag.diff(prepend=bag[:1] - 1) != 0).unsqueeze(1)
+    instead = _ops["where"](opens, float("inf"), float("-inf"))
+    rows = _ops["where"](rows.isnan(), instead, rows)
     lowest = _ops["full"](size, float("-inf"), dtype=weight.dtype)
     best = lowest.scatter_reduce(0, at, rows, "amax")
     places = _ops["arange"](input.numel()).unsqueeze(1).expand_as(rows)

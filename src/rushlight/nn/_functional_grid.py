@@ -211,5 +211,6 @@ def grid_sample(
         for x, length in zip(at, input.shape[2:], strict=True)
     ]
     if mode == "nearest":
-        return _read(input, [x.detach().round() for x in at])
+        # Nothing changes with the grid, which still belongs to the history.
+        return _ops["_bound"](_read(input, [x.detach().round() for x in at]), [grid])
     return _linear(input, at)
