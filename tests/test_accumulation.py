@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.autograd import grad
-from support import leaf
+from support import check, leaf
 
 
 class TestAccumulation:
@@ -148,3 +148,15 @@ class TestAccumulation:
             (x * 3).sum().backward()
         assert x.grad.shape == shape
         assert (x.grad == 6).all()
+
+    def test_a_retained_gradient_is_added_to_anew(self):
+        """What was there may have been saved, or be somebody's."""
+        x = leaf([1.0, 2.0])
+        y = x * 1
+        y.retain_grad()
+        y.grad = first = (x * 3).clone()
+        z = first * first
+        y.sum().backward()
+        check(y.grad, [4.0, 7.0])
+        check(first, [3.0, 6.0])
+        z.sum().backward()

@@ -238,3 +238,20 @@ def test_many_threads_and_contexts_at_once():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_blocks_inside_a_backward_pass_are_not_the_contexts():
+    """A hook runs in the modes of the pass; what it enters and leaves there stays there."""
+
+    def hook(grad):
+        with torch.enable_grad(), torch.autocast("cpu", torch.float16):
+            assert (torch.ones(1, 1) @ torch.ones(1, 1)).dtype == torch.float16
+
+    x = leaf([1.0])
+    x.register_hook(hook)
+    (x * 2).sum().backward()
+    assert state() == PLAIN
+    assert contextvars.copy_context().run(state) == PLAIN
+    with torch.no_grad():
+        context = contextvars.copy_context()
+    assert in_thread(lambda: context.run(state)) == (False, False, torch.float32)

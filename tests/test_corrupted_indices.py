@@ -96,11 +96,13 @@ def test_garbage_in_saved_whole_numbers_is_no_crash(name):
 
 
 INDEX = [0, 1]
-LOSSES = {
+KEPT = {
     "cross_entropy": lambda x, i: F.cross_entropy(x, i),
     "smoothed": lambda x, i: F.cross_entropy(x, i, label_smoothing=0.1),
     "none": lambda x, i: F.cross_entropy(x, i, reduction="none"),
     "spatial": lambda x, i: F.cross_entropy(x.reshape(2, 3, 1), i.reshape(2, 1)),
+}
+LOSSES = {
     "nll_loss": lambda x, i: F.nll_loss(x, i),
     "weighted": lambda x, i: F.nll_loss(x, i, weight=torch.ones(3)),
     "embedding": lambda x, i: F.embedding(i, x),
@@ -124,6 +126,17 @@ def test_an_overwritten_index_raises_and_names_itself(name, number, create_graph
     with pytest.raises((RuntimeError, IndexError), match=rf"{number}|out of (bounds|range)"):
         y.backward(torch.ones_like(y), create_graph=create_graph)
     assert x.grad is None
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("number", [2**40, 50, -1000])
+@pytest.mark.parametrize("name", KEPT)
+def test_a_loss_keeps_the_targets_that_it_saw(name, number, create_graph):
+    x, i = torch.rand(2, 3, requires_grad=True), torch.tensor(INDEX)
+    expected = torch.autograd.grad(KEPT[name](x, i).sum(), x)[0]
+    y = KEPT[name](x, i).sum()
+    i.data.fill_(number)
+    torch.testing.assert_close(torch.autograd.grad(y, x, create_graph=create_graph)[0], expected)
 
 
 @pytest.mark.parametrize("kernel", [2, 3])

@@ -496,3 +496,27 @@ class TestLeafThatIsAView:
         assert b.is_leaf
         (b * b).sum().backward()
         check(b.grad, [2.0, 2.0])
+
+
+class TestReductionsInPlace:
+    """The rule reads what was overwritten, whoever asks for a gradient."""
+
+    @pytest.mark.parametrize("reduce", ["prod", "amax", "amin", "sum", "mean"])
+    def test_only_the_source_requires_grad(self, reduce):
+        source, index = leaf([2.0, 3.0, 4.0]), torch.tensor([0, 1, 1])
+        torch.ones_like(source).scatter_reduce(0, index, source, reduce).sum().backward()
+        expected, source.grad = source.grad, None
+        torch.ones_like(source).scatter_reduce_(0, index, source, reduce).sum().backward()
+        check(source.grad, expected.tolist())
+
+    @pytest.mark.parametrize("reduce", ["amax", "amin"])
+    def test_what_is_left_out_is_no_tie(self, reduce):
+        x, index = leaf([1.0, 2.0, 3.0]), torch.tensor([0, 1, 1])
+
+        def reduced(x):
+            return x.scatter_reduce(0, index, x, reduce, include_self=False)
+
+        reduced(x).sum().backward()
+        check(x.grad, [1.0, 0.0, 2.0] if reduce == "amax" else [1.0, 1.0, 1.0])
+        tangent = torch.func.jvp(reduced, (x.detach(),), (torch.ones_like(x),))[1]
+        check(tangent, [1.0, 1.0, 1.0])

@@ -485,6 +485,15 @@ class TestWritesReachTheOutside:
         vmap(lambda u: u.fill_(5))(view[:, ::2])
         check(view, [[5.0, 0.0, 5.0, 0.0]] * 3)
 
+    @pytest.mark.parametrize("in_dims", [0, 1])
+    def test_every_sample_is_set_to_zero(self, in_dims):
+        x = torch.ones(3, 4)
+        vmap(lambda u: u.zero_(), in_dims=in_dims)(x.t())
+        check(x, [[0.0] * 4] * 3)
+        x = torch.ones(3, 4)
+        vmap(lambda u: u[1:].zero_())(x)
+        check(x, [[1.0, 0.0, 0.0, 0.0]] * 3)
+
     def test_nested_regions(self):
         x = torch.zeros(2, 3, 2)
         vmap(vmap(lambda u: u.add_(1)))(x)

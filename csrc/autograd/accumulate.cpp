@@ -89,7 +89,7 @@ Node* accumulator_of(Tensor* t) {
   return e.accumulator;
 }
 
-void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
+void accumulate_grad(Tensor* variable, Var grad, bool create_graph, bool anew) {
   Locked one_step;  // threads may add to the same leaf
   Extra& e = extra(variable);
   Var old = Var::steal(std::exchange(e.grad, nullptr));
@@ -108,7 +108,7 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph) {
     } else {
       e.grad = in_layout_of(variable, grad).release();
     }
-  } else if (create_graph || dual) {
+  } else if (create_graph || dual || anew) {
     GradMode mode(create_graph);
     e.grad = old.get();  // stays in place if the addition fails
     Py_INCREF(e.grad);

@@ -6,6 +6,7 @@
 namespace rl {
 
 thread_local uint64_t modes_context = 0;
+thread_local bool modes_borrowed = false;
 
 namespace {
 
@@ -31,13 +32,13 @@ PyObject* variable = nullptr;  // the packed modes of a context; none or None: t
 constexpr Packed kDefault = kGrad | kCache | Packed(DType::BF16) << kDTypeShift;
 thread_local Packed of_thread = kDefault;
 // What the thread's modes were when they were last those of a context. While they differ, a C++
-// scope has set them (a backward pass, the forward of a Function) and contexts do not matter.
+// scope has set them and contexts do not matter.
 thread_local Packed followed = kDefault;
 
 }  // namespace
 
 void load_modes() {
-  if (pack() != followed) return;
+  if (modes_borrowed || pack() != followed) return;
   PyObject* value = nullptr;
   if (PyContextVar_Get(variable, nullptr, &value) < 0) {
     PyErr_Clear();
@@ -49,16 +50,15 @@ void load_modes() {
   unpack(followed);
 }
 
-ModeChange::ModeChange() {
+bool modes_are_contexts() {
   follow_context();
-  own_ = pack() == followed;
+  return !modes_borrowed && pack() == followed;
 }
 
 bool ModeChange::keep() {
   if (!own_) return true;
   followed = pack();
-  PyObject* value =
-      followed == of_thread ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(followed);
+  PyObject* value = followed == of_thread ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(followed);
   PyObject* token = value ? PyContextVar_Set(variable, value) : nullptr;
   Py_XDECREF(value);
   Py_XDECREF(token);

@@ -13,16 +13,22 @@ namespace rl {
 
 // The count for which the thread's modes are right.
 extern thread_local uint64_t modes_context __attribute__((tls_model("initial-exec")));
+// A block was entered while a C++ scope had set the modes (a backward pass, the forward of a
+// Function): until it is left, changes are the scope's and not the context's.
+extern thread_local bool modes_borrowed __attribute__((tls_model("initial-exec")));
 
 void load_modes();
 inline void follow_context() {
-  if (PyThreadState_Get()->context_ver != modes_context) [[unlikely]] load_modes();
+  if (PyThreadState_Get()->context_ver != modes_context) [[unlikely]]
+    load_modes();
 }
+
+// Whether the thread's modes are the context's now, not those of a C++ scope that runs Python.
+bool modes_are_contexts();
 
 // Around a change of the thread's modes, which keep() then gives to the context.
 class ModeChange {
  public:
-  ModeChange();
   // False with a Python exception set.
   bool keep();
   // Grad mode of all contexts of the thread that have no modes of their own: what it was. False with
@@ -30,7 +36,7 @@ class ModeChange {
   bool set_for_thread(bool grad, bool* failed);
 
  private:
-  bool own_;  // the modes are the context's, not those of a C++ scope that runs Python
+  bool own_ = modes_are_contexts();
 };
 
 int init_contexts();

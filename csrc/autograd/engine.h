@@ -30,8 +30,8 @@ void apply_node(Node* node, Pass& pass);
 // The same as a function of its own, for grad_fn(grad): recorded where that is on, without hooks.
 std::vector<Var> call_node(Node* node, std::vector<Var>& grads);
 
-// Adds a gradient to .grad by torch's rules of ownership and layout.
-void accumulate_grad(Tensor* variable, Var grad, bool create_graph);
+// Adds a gradient to .grad by torch's rules of ownership and layout; `anew`: never in place.
+void accumulate_grad(Tensor* variable, Var grad, bool create_graph, bool anew = false);
 
 // `grad` as it may be given to user code: nothing the user does to it reaches another holder.
 Var for_user(Var grad);

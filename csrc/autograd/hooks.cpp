@@ -63,7 +63,7 @@ void run_hooks(PyObject* hooks, Var& grad, bool create_graph) {
 }
 
 void write_retained(Tensor* tensor, Var& grad, bool create_graph) {
-  if (grad) accumulate_grad(tensor, grad, create_graph);
+  if (grad) accumulate_grad(tensor, grad, create_graph, true);
 }
 
 }  // namespace

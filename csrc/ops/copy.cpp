@@ -138,7 +138,10 @@ struct Fill : Linear {
           value.dim(), " dimensions.");
     alignas(16) char bits[16];
     cpu::convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
-    fill_bits(into, bits);
+    if (!batch_of(into)) return fill_bits(into, bits);
+    HiddenDims hidden;
+    hidden.add(Var(into));
+    fill_bits(hidden.front(Var(into)).get(), bits);
   }
   static void into(Tensor* self, bool, const Var& input, const Var& value);
 };

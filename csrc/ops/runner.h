@@ -144,12 +144,12 @@ struct Runner<Op, R (*)(A...)> {
       if (records) {
         if (!node) node = prepare(result_count(result), args...);
         finish(reinterpret_cast<Node*>(node.get()), result);
-      } else {
-        uint32_t cut = 0;
-        if (!requires_grad) (void)(false || ... || (cut = cut_of(args)));
-        if (requires_grad || cut) [[unlikely]]
-          mark_cut(result_data(result), result_count(result), cut, name(), true);
       }
+      // What cut an argument off is known to the results: errors name it.
+      uint32_t cut = 0;
+      if (records || !requires_grad) (void)(false || ... || (cut = cut_of(args)));
+      if (cut || (requires_grad && !records)) [[unlikely]]
+        mark_cut(result_data(result), result_count(result), cut, name(), true);
       if constexpr (!Op::is_view)
         if (dual_levels) [[unlikely]]
           push(result, args...);

@@ -277,7 +277,7 @@ struct ScatterChoice : General {
                   const std::string& reduce, bool include_self) {
     Var x = *input, at = *index, result = b.out(), s = covered(*src, at.sizes()), gx, gs;
     if (reduce == "prod") product_rule(b, x, dim, at, s, result, include_self, gx, gs);
-    else extreme_rule(b.g(), x, dim, at, s, result, gx, gs);
+    else extreme_rule(b.g(), x, dim, at, s, result, include_self, gx, gs);
     if (b.wants(0)) b[0] = without_self(gx, dim, at, include_self);
     if (b.wants(2))
       b[2] = gs.sizes() == src.sizes()
@@ -294,7 +294,7 @@ struct ScatterChoice : General {
       if (tx) tx = tx * f.others;
       if (ts) ts = ts * f.each;
     } else {
-      Ties ties(x, dim, at, s, p.out());
+      Ties ties(x, dim, at, s, p.out(), include_self);
       if (tx) tx = tx * ties.from_x;
       if (ts) ts = ts * ties.from_s;
       divisor = ties.count;
@@ -303,17 +303,18 @@ struct ScatterChoice : General {
     if (ts) p.add(ops::scatter_add(ops::zeros(x.sizes(), ts.dtype()), dim, at, ts));
     if (divisor) p[0] = p[0] / divisor;
   }
-  // Ties share the gradient evenly.
+  // Ties share the gradient evenly; what was left out is none of them.
   struct Ties {
     Var from_x, from_s, count;
-    Ties(const Var& x, int64_t dim, const Var& at, const Var& s, const Var& result)
-        : from_x(ops::to(x == result, result.dtype())),
+    Ties(const Var& x, int64_t dim, const Var& at, const Var& s, const Var& result,
+         bool include_self)
+        : from_x(without_self(ops::to(x == result, result.dtype()), dim, at, include_self)),
           from_s(ops::to(s == ops::gather(result, dim, at), result.dtype())),
           count(ops::scatter_add(from_x, dim, at, from_s)) {}
   };
   static void extreme_rule(const Var& g, const Var& x, int64_t dim, const Var& at, const Var& s,
-                           const Var& result, Var& gx, Var& gs) {
-    Ties ties(x, dim, at, s, result);
+                           const Var& result, bool include_self, Var& gx, Var& gs) {
+    Ties ties(x, dim, at, s, result, include_self);
     Var each = g / ties.count;
     gx = math::where(ties.from_x == Var(0), Var(0), each);
     gs = math::where(ties.from_s == Var(0), Var(0), ops::gather(each, dim, at));

@@ -54,7 +54,7 @@ template <class Result>
 void replace_inplace(Tensor* self, const char* name, const Result& result) {
   check_inplace(self, name);
   check_writable(self);
-  Var now = result(records(self) ? ops::clone(Var(self)) : Var(self));
+  Var now = result(modes.records() ? ops::clone(Var(self)) : Var(self));
   prepare_write(self, name);
   ops::copy_data(self, now.get());
   take_over(self, now);

@@ -227,8 +227,14 @@ bool bind_former(const OpInfo& op, PyObject* const* args, Py_ssize_t count, PyOb
       Spread spread;
       if (!former.bind(args, count, keywords, given, &spread.tuple, true)) continue;
       for (size_t i = 0; i < params.size(); i++) slots[i] = params[i].default_value;
-      for (size_t i = 0; i < places.size(); i++) slots[places[i]] = given[i];
-      if (!op.signature.accepts(slots)) continue;
+      bool plain = true;  // factors are numbers, or tensors without dimensions
+      for (size_t i = 0; i < places.size(); i++) {
+        slots[places[i]] = given[i];
+        bool number = params[places[i]].type.find("Tensor") == std::string::npos;
+        bool tensor = number && is_tensor(given[i]);
+        if (tensor && reinterpret_cast<Tensor*>(given[i])->dim() > 0) plain = false;
+      }
+      if (!plain || !op.signature.accepts(slots)) continue;
       warn_of_order(op, former);
       return true;
     }

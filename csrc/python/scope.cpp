@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "autograd/context.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
 #include "python/tensor_type.h"
@@ -55,7 +56,9 @@ bool leave(Scope* self, size_t count) {
     ScopeEntry entry = self->entries->back();
     self->entries->pop_back();
     const ScopeKind* kind = (*self->parts)[self->entries->size() % self->parts->size()].kind;
+    modes_borrowed = entry.inside;
     if (!kind->only_outside || entry.b != kIdle) fine &= kind->leave(entry);
+    modes_borrowed = entry.borrowed;
     Py_XDECREF(entry.object);
   }
   return fine;
@@ -74,6 +77,8 @@ bool enter(Scope* self, bool at_once = false) {
   for (size_t i = 0; i < self->parts->size(); i++) {
     const Part& part = (*self->parts)[i];
     ScopeEntry entry;
+    entry.borrowed = modes_borrowed;
+    entry.inside = !modes_are_contexts();
     if (part.kind->only_outside && !at_once) {
       entry.b = kIdle;
       self->entries->push_back(entry);
@@ -84,6 +89,7 @@ bool enter(Scope* self, bool at_once = false) {
       leave_quietly(self, i);
       return false;
     }
+    if (!at_once) modes_borrowed = entry.inside;
     self->entries->push_back(entry);
   }
   return true;

@@ -14,7 +14,8 @@ namespace rl {
 // What a scope found where it was entered.
 struct ScopeEntry {
   uint64_t a = 0, b = 0;
-  PyObject* object = nullptr;  // owned
+  PyObject* object = nullptr;             // owned
+  bool borrowed = false, inside = false;  // modes_borrowed outside of the block and in it
 };
 
 struct ScopeKind {

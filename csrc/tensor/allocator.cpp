@@ -27,9 +27,9 @@ struct Free {
 Free* bins[kClasses];
 MemoryStats stats{};
 
-// Half of the machine's memory may lie idle in the cache.
-int64_t cache_limit() {
-  static const int64_t limit = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
+// Half of the machine's memory may lie idle in the cache, or of what there was when it ran out.
+int64_t& cache_limit() {
+  static int64_t limit = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
   return limit;
 }
 
@@ -92,9 +92,11 @@ void* allocate(size_t block) {
       release_cached_blocks();
       data = from_system(block);
     }
-    if (!data)
+    if (!data) {
+      cache_limit() = std::min(cache_limit(), (stats.allocated_bytes + int64_t(block)) / 2);
       fail("DefaultCPUAllocator: not enough memory: you tried to allocate ", block, " bytes. ",
            stats.allocated_bytes, " bytes are in use by live tensors.");
+    }
     stats.system_allocations++;
   }
   stats.allocations++;

@@ -124,9 +124,11 @@ def test_dtypes_of_functions_in_a_region_are_torchs(name, dtype):
             try:
                 return dtypes_of(FUNCTIONS[name](L, L.nn.functional, made))
             except (RuntimeError, ValueError) as error:
+                if "could not create a primitive" in str(error):
+                    pytest.skip("PyTorch's oneDNN lacks it on this processor")
                 return type(error)
 
-    assert found(rushlight) == found(torch)
+    assert found(torch) == found(rushlight)
 
 
 def test_every_op_of_torchs_policy_that_exists_has_samples():

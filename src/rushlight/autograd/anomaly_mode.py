@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 
 from rushlight import _C
+from rushlight._scopes import Block
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
 
-class set_detect_anomaly(_C._Scope):
+class set_detect_anomaly(Block):
     """Switches anomaly mode, at once; as a context manager it is undone at the end.
 
     >>> import rushlight as torch
