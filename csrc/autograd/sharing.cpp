@@ -63,6 +63,7 @@ class Table {
     auto it = entries_.find(key);
     if (it == entries_.end()) return {};
     const Entry& entry = it->second;
+    if (entry.records != modes.records()) return {};
     Found found{entry.node.get(), entry.result.get(), entry.number};
     Tensor* t = found.result.get();
     if (t && (t->storage->version != entry.version || t->storage->exported)) return {};
@@ -76,13 +77,15 @@ class Table {
   void keep(const CallKey& key, const Var& result) {
     if (entries_.size() >= limit_) sweep();
     Node* node = result->grad_fn;
-    entries_.insert_or_assign(key, Entry{Weak(node), Weak(result.get()), node != nullptr,
-                                         result->storage->version, number_of(result->storage)});
+    entries_.insert_or_assign(
+        key, Entry{Weak(node), Weak(result.get()), modes.records(), node != nullptr,
+                   result->storage->version, number_of(result->storage)});
   }
 
  private:
   struct Entry {
     Weak node, result;
+    bool records;      // recording was on: without it the same call has no history
     bool recorded;     // there is, or was, a node
     uint32_t version;  // of the result
     uint64_t number;   // of its memory
