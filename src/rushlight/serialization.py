@@ -10,7 +10,7 @@ import warnings
 from enum import Enum
 from typing import IO, Any
 
-from rushlight._scopes import Block
+from rushlight import _scopes
 from rushlight._serialization.allowed import (
     add_safe_globals,
     clear_safe_globals,
@@ -292,7 +292,7 @@ def get_default_mmap_options() -> int:
     return _mmap_flags
 
 
-class set_default_mmap_options(Block):
+class set_default_mmap_options(_scopes.Block):
     """Sets how ``load(mmap=True)`` maps files; as a context, for the length of a block.
 
     >>> import mmap, rushlight as torch

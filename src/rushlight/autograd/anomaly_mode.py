@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 
-from rushlight import _C
-from rushlight._scopes import Block
+from rushlight import _C, _scopes
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
 
-class set_detect_anomaly(Block):
+class set_detect_anomaly(_scopes.Block):
     """Switches anomaly mode, at once; as a context manager it is undone at the end.
 
     >>> import rushlight as torch

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from rushlight import _C
-from rushlight._scopes import Block
+from rushlight import _C, _scopes
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def _wrap_generator(
     return wrapped
 
 
-class _Mode(Block):
+class _Mode(_scopes.Block):
     """A context manager that also decorates functions, generators and classes' methods."""
 
     def clone(self) -> _Mode:
@@ -209,7 +208,7 @@ class set_multithreading_enabled(_Mode):
         return set_multithreading_enabled(self.mode)
 
 
-class enforce_grad_layout_policy(Block):
+class enforce_grad_layout_policy(_scopes.Block):
     """Whether gradients take the strides of their parameters (the default), in this thread.
 
     It acts when made; as a context manager it is undone at the end.
