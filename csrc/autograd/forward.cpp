@@ -1,8 +1,12 @@
 #include "autograd/forward.h"
 
+#include <algorithm>
+#include <bit>
 #include <unordered_set>
+#include <utility>
 
 #include "autograd/inplace.h"
+#include "autograd/levels.h"
 #include "autograd/region.h"
 #include "ops/functions.h"
 
@@ -188,27 +192,50 @@ void take_over(Tensor* t, const Var& written) {
 }
 
 static Levels revealed = 0;  // levels that entering made visible
+static Levels entered = 0;   // of all threads; dual_levels is one more than the highest
+static thread_local Levels entered_here = 0;
 
+static int highest(Levels all) { return all ? 63 - std::countl_zero(uint64_t(all)) : -1; }
+
+bool in_dual_level(int level) { return entered >> level & 1; }
+
+int current_dual_level() {
+  entered_here &= entered;
+  return highest(entered_here ? entered_here : entered);
+}
+
+// Above the levels that this thread is in, so that inner ones are higher.
 int enter_dual_level() {
-  check(dual_levels < kMaxLevels, "forward AD: at most ", kMaxLevels, " dual levels may be nested");
-  levels().emplace_back();
+  entered_here &= entered;
+  int level = highest(entered_here) + 1;
+  while (level < kMaxLevels && entered >> level & 1) level++;
+  check(level < kMaxLevels, "forward AD: at most ", kMaxLevels, " dual levels may be nested");
+  if (levels().size() <= size_t(level)) levels().resize(size_t(level) + 1);
+  Levels bit = Levels(1) << level;
+  entered |= bit;
+  entered_here |= bit;
+  dual_levels = highest(entered) + 1;
   // Also where outer levels are out of sight: inside the forward of a custom Function.
-  Levels bit = Levels(1) << dual_levels;
   if (!(modes.levels & bit)) revealed |= bit;
   modes.levels |= bit;
-  return dual_levels++;
+  return level;
 }
 
 // The tangents are let go when no list is being walked any more: they may own other tangents.
 void exit_dual_level() {
+  int level = current_dual_level();
+  if (level < 0) return;
   std::vector<Var> dead;
-  for (Tangents* tangents : levels().back()) {
-    dead.push_back(std::move(tangents->list.back().value));
-    tangents->list.pop_back();
+  for (Tangents* tangents : std::exchange(levels()[size_t(level)], {})) {
+    auto one = std::find_if(tangents->list.begin(), tangents->list.end(),
+                            [&](const auto& it) { return it.level == level; });
+    dead.push_back(std::move(one->value));
+    tangents->list.erase(one);
   }
-  levels().pop_back();
-  dual_levels--;
-  Levels bit = Levels(1) << dual_levels;
+  Levels bit = Levels(1) << level;
+  entered &= ~bit;
+  entered_here &= ~bit;
+  dual_levels = highest(entered) + 1;
   if (revealed & bit) modes.levels &= ~bit;
   revealed &= ~bit;
 }

@@ -1,5 +1,6 @@
 // Forward mode for Python: rushlight.autograd.forward_ad calls these.
 #include "autograd/forward.h"
+#include "autograd/levels.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
 
@@ -15,14 +16,14 @@ PyObject* leave(PyObject*, PyObject* level) {
   if (wanted == -1 && PyErr_Occurred()) return nullptr;
   return guarded([&]() -> PyObject* {
     check(wanted >= 0, "Dual level must be a positive number.");
-    check(wanted == dual_levels - 1,
+    check(wanted == current_dual_level(),
           "Trying to exit a forward AD level that was not the last one that was created. This is "
           "not supported.");
     exit_dual_level();
     Py_RETURN_NONE;
   });
 }
-PyObject* count(PyObject*, PyObject*) { return PyLong_FromLong(dual_levels); }
+PyObject* count(PyObject*, PyObject*) { return PyLong_FromLong(current_dual_level() + 1); }
 
 void check_level(int level, const char* op) {
   check(level >= 0 && level < dual_levels, "Invalid level given to ", op, ": ", level, ", with ",

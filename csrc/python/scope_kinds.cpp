@@ -4,6 +4,7 @@
 #include "autograd/context.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
+#include "autograd/levels.h"
 #include "autograd/node.h"
 #include "autograd/zeros.h"
 #include "python/objects.h"
@@ -220,8 +221,8 @@ bool enter_dual(ScopeEntry& entry, PyObject*, PyObject*) {
 }
 bool leave_dual(ScopeEntry& entry) {
   int level = int(entry.a);
-  if (dual_levels == level) return true;
-  if (dual_levels - 1 != level) {
+  if (!in_dual_level(level)) return true;
+  if (current_dual_level() != level) {
     PyErr_SetString(PyExc_RuntimeError,
                     "Trying to exit a forward AD level that was not the last one that was "
                     "created. This is not supported.");
