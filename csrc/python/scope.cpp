@@ -109,11 +109,13 @@ PyObject* set_parts(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   }
   drop_parts(self);
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *name, *value;
-    if (!PyTuple_Check(args[i]) || !PyArg_ParseTuple(args[i], "OO", &name, &value)) return nullptr;
-    const ScopeKind* kind = find_kind(name);
+    if (!PyTuple_Check(args[i]) || PyTuple_GET_SIZE(args[i]) != 2) {
+      PyErr_SetString(PyExc_TypeError, "_Scope: expected (kind, value)");
+      return nullptr;
+    }
+    const ScopeKind* kind = find_kind(PyTuple_GET_ITEM(args[i], 0));
     if (!kind) return nullptr;
-    self->parts->push_back({kind, new_reference(value)});
+    self->parts->push_back({kind, new_reference(PyTuple_GET_ITEM(args[i], 1))});
   }
   Py_RETURN_NONE;
 }
@@ -129,9 +131,12 @@ PyObject* scope_new(PyTypeObject* type, PyObject*, PyObject*) {
 // Without an __init__ in Python: type(self)._parts_of(*args, **kwargs) says what to enter, and
 // _at_once whether to do so now. No frame of Python code knows the object while its mode is set.
 int scope_init(PyObject* o, PyObject* args, PyObject* keywords) {
-  PyObject* parts_of = PyObject_GetAttrString(o, "_parts_of");
-  if (!parts_of) {
-    PyErr_Clear();
+  static PyObject* const parts_name = PyUnicode_InternFromString("_parts_of");
+  static PyObject* const at_once_name = PyUnicode_InternFromString("_at_once");
+  PyObject* parts_of = PyObject_GetAttr(o, parts_name);
+  if (!parts_of) return -1;
+  if (parts_of == Py_None) {
+    Py_DECREF(parts_of);
     PyObject* done = set_parts(o, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args));
     Py_XDECREF(done);
     return done ? 0 : -1;
@@ -147,11 +152,10 @@ int scope_init(PyObject* o, PyObject* args, PyObject* keywords) {
   Py_DECREF(parts);
   if (!done) return -1;
   Py_DECREF(done);
-  PyObject* at_once = PyObject_GetAttrString(o, "_at_once");
-  if (!at_once) PyErr_Clear();
-  bool now = at_once && PyObject_IsTrue(at_once) == 1;
-  Py_XDECREF(at_once);
-  if (!now) return 0;
+  PyObject* at_once = PyObject_GetAttr(o, at_once_name);
+  if (!at_once) return -1;
+  Py_DECREF(at_once);
+  if (at_once != Py_True) return 0;
   if (!enter(as_scope(o), true)) return -1;
   as_scope(o)->pending = true;
   return 0;
@@ -314,6 +318,10 @@ int add_scope_type(PyObject* module) {
   PyObject* exit = PyObject_New(PyObject, &ExitType);
   if (!exit || PyDict_SetItemString(ScopeType.tp_dict, "__exit__", exit) < 0) return -1;
   Py_DECREF(exit);
+  // A missing attribute would cost more than all the rest.
+  if (PyDict_SetItemString(ScopeType.tp_dict, "_parts_of", Py_None) < 0 ||
+      PyDict_SetItemString(ScopeType.tp_dict, "_at_once", Py_False) < 0)
+    return -1;
   PyType_Modified(&ScopeType);
   Py_INCREF(&ScopeType);
   return PyModule_AddObject(module, "_Scope", reinterpret_cast<PyObject*>(&ScopeType));

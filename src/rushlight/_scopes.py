@@ -14,7 +14,7 @@ class _Arguments:
     """``inspect.signature`` of the class: there is no ``__init__`` that would tell it."""
 
     def __get__(self, instance: Any, owner: Any) -> Signature:
-        if instance is not None or not hasattr(owner, "_parts_of"):
+        if instance is not None or owner._parts_of is None:
             raise AttributeError("__signature__")
         import inspect
 
