@@ -405,6 +405,24 @@ class TestGrad:
             grad(y, x, create_graph=True)
         assert modes == [False, True]
 
+    def test_several_inputs_of_one_node(self):
+        x = leaf([1.0, 2.0, 3.0])
+        first, second = x.split([1, 2])
+        y = (first * 2).sum() + (second * second).sum()
+        one, whole, two, again = grad(y, (first, x, second, first))
+        check(one, [2.0])
+        check(two, [4.0, 6.0])
+        check(again, [2.0])
+        check(whole, [2.0, 4.0, 6.0])
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_results_can_be_written_to(self, create_graph):
+        x = leaf([[1.0, 2.0], [3.0, 4.0]])
+        for y, value in ((x.mean(), 0.5), (x.sum(), 2.0), (x.mean(0).sum(), 1.0)):
+            (g,) = grad(y, x, create_graph=create_graph)
+            g.mul_(2)[0, 0] = 7
+            check(g, [[7.0, value], [value, value]])
+
 
 class TestEdges:
     """GradientEdge stands for a tensor wherever gradients start or end."""

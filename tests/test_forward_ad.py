@@ -527,3 +527,11 @@ def test_mutation_of_saved_tensors_is_refused_where_it_would_drop_a_tangent():
     refused = pytest.raises(NotImplementedError, match="inside a dual level")
     with fwAD.dual_level(), allow(), refused:
         fwAD.make_dual(x, vector(1)).exp()
+
+
+def test_a_tangent_can_be_written_to():
+    with fwAD.dual_level():
+        y = fwAD.make_dual(randn(2, 1), torch.ones(2, 1, dtype=torch.float64)) + randn(3)
+        t = tangent(y)
+        t.mul_(2)[0, 0] = 7
+    check(t, [[7.0, 2.0, 2.0], [2.0, 2.0, 2.0]])

@@ -74,6 +74,27 @@ def test_the_backward_of_a_node_can_be_called():
     check(y.grad_fn(torch.tensor([2.0], dtype=torch.float64)), [2.0])
 
 
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_recording_a_dirty_input_that_requires_grad_stays_itself(mode):
+    x, plain = leaf([1.0]), torch.ones(1)
+    with mode():
+        y, z = Doubled.apply(x), Doubled.apply(plain)
+    assert y is not x and not y.requires_grad and x.requires_grad and x.is_leaf
+    assert y.data_ptr() == x.data_ptr() and z is plain
+    check(x, [2.0])
+
+
 @pytest.mark.parametrize("view", [lambda x: x[:1], lambda x: x.view_as(x)])
 def test_a_view_of_an_input_cannot_be_marked_dirty(view):
     class Writes(Function):

@@ -88,3 +88,10 @@ def test_no_elements_beside_dimensions_of_any_size():
     assert t.is_contiguous()
     assert t.sum().item() == 0
     assert torch.ones(()).expand(2**33, 0, 2**33).numel() == 0
+
+
+def test_bools_are_added_with_a_factor():
+    a = torch.tensor([True, False, False])
+    assert torch.add(a, ~a, alpha=2).tolist() == [True, True, True]
+    assert torch.add(a, ~a, alpha=0).tolist() == [True, False, False]
+    assert a.clone().add_(~a, alpha=2).tolist() == [True, True, True]

@@ -563,3 +563,22 @@ class TestWritesReachTheOutside:
         vmap(lambda u: u.logical_and_(torch.ones(2)))(z)
         z.sum().backward()
         check(x.grad, [[0.0, 0.0]] * 3)
+
+
+def test_gradients_over_no_samples():
+    weight = randn(2, 2, 3).requires_grad_()
+    y = vmap(lambda u: torch.conv1d(u, weight))(torch.empty(0, 1, 2, 5, dtype=torch.float64))
+    assert y.shape == (0, 1, 2, 3)
+    (g,) = torch.autograd.grad(y.sum(), weight)
+    check(g, torch.zeros(2, 2, 3, dtype=torch.float64))
+
+
+def test_as_strided_of_samples_with_gaps():
+    rows = torch.arange(12.0).view(6, 2)
+
+    def run(u):
+        return torch.as_strided(u, (2, 3), (1, 1))
+
+    assert vmap(run, in_dims=1)(rows).tolist() == [[[0, 1, 2], [1, 2, 3]], [[1, 2, 3], [2, 3, 4]]]
+    with pytest.raises(RuntimeError, match="reaches outside of its input"):
+        vmap(run, in_dims=1)(rows.requires_grad_() * 1)

@@ -62,8 +62,9 @@ class Run {
       process(node);
       if ((++steps & 255) == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
     }
+    GradMode mode(request_.create_graph);
     for (Var& v : captured_)
-      if (v) v = for_user(std::move(v));
+      if (v) v = for_user(writable(std::move(v)));
     return std::move(captured_);
   }
 
@@ -130,7 +131,10 @@ class Run {
     std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) {
       return a->edge_count == 0 || b->edge_count == 0 ? a->edge_count < b->edge_count : later(a, b);
     });
-    for (const Edge& input : request_.inputs) wanted_.emplace(input.node, 0);
+    for (uint32_t i = 0; i < request_.inputs.size(); i++) {
+      auto [first, is_new] = wanted_.try_emplace(request_.inputs[i].node, i);
+      next_wanted_.push_back(is_new ? kNone : std::exchange(first->second, i));
+    }
     for (Node* node : nodes) at(node).needed = wanted_.count(node) || leads_on(node);
   }
   bool leads_on(Node* node) {
@@ -206,15 +210,14 @@ class Run {
 
   // Collects what was asked for at this node; whether backward() shall fill the .grad of one.
   bool capture(Node* node, Var* grads) {
-    bool accumulates = false;
-    for (size_t i = 0; i < request_.inputs.size(); i++) {
-      const Edge& input = request_.inputs[i];
-      if (input.node != node) continue;
-      if (request_.accumulate) accumulates = true;
-      if (!request_.accumulate || node->cls != &accumulate_class) captured_[i] = grads[input.nr];
-    }
-    return accumulates;
+    auto first = wanted_.find(node);
+    if (first == wanted_.end()) return false;
+    if (!request_.accumulate || node->cls != &accumulate_class)
+      for (uint32_t i = first->second; i != kNone; i = next_wanted_[i])
+        captured_[i] = grads[request_.inputs[i].nr];
+    return request_.accumulate;
   }
+
 
   void finish_leaf(Node* node, Var grad) {
     Profiled event;
@@ -351,7 +354,10 @@ class Run {
   bool shares_ = false;
   std::vector<Node*> claimed_;
   std::unordered_map<Node*, Scratch> overflow_;
-  std::unordered_map<Node*, char> wanted_;
+  // The inputs asked for: of each node the last one, and of each input the one before it there.
+  static constexpr uint32_t kNone = ~uint32_t(0);
+  std::unordered_map<Node*, uint32_t> wanted_;
+  std::vector<uint32_t> next_wanted_;
   std::vector<Node*> ready_;
   std::vector<Var> captured_;
 };
@@ -359,6 +365,10 @@ class Run {
 thread_local Run* Run::active = nullptr;
 
 }  // namespace
+
+Var writable(Var v) {
+  return v->contiguous || has_distinct_elements(v->sizes, v->strides) ? v : ops::clone(v);
+}
 
 int64_t current_run() { return Run::active ? int64_t(Run::active->number()) : -1; }
 

@@ -35,5 +35,7 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph, bool anew = 
 
 // `grad` as it may be given to user code: nothing the user does to it reaches another holder.
 Var for_user(Var grad);
+// What a user asked for may be written to: one number for many elements becomes many.
+Var writable(Var v);
 
 }  // namespace rl

@@ -91,6 +91,12 @@ void set_view(Tensor* view, Tensor* of, Creation creation) {
   if (base->leads_to_python) mark(view);
 }
 
+void leave_base(Tensor* view) {
+  Tensor* base = std::exchange(view->extra->base, nullptr);
+  view->extra->creation = Creation::Default;
+  Py_DECREF(base);
+}
+
 Node* grad_fn_of(Tensor* t) {
   if (!is_view(t)) return t->grad_fn;
   Extra& e = *t->extra;

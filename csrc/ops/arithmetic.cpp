@@ -36,7 +36,7 @@ struct AddScaled : Binary<AddScaled> {
   static constexpr auto grad_name = "AddBackward0";
   static constexpr auto doc = "add(a, b, alpha=s): the sum a + s * b.";
   static constexpr auto former = "input alpha other";
-  static constexpr Types types = Types::Numeric;
+  static constexpr Types types = Types::All;
   static constexpr bool wraps = true;
   static constexpr int params = 1;
   static constexpr Save saves[] = {Save::None, Save::None};

@@ -353,8 +353,13 @@ struct ConvolveWeight : Bilinear {
                      const Ints& dilation, int64_t groups) {
     check(input.dim() >= 3 && grad.dim() >= 3, "_convolve_weight: sizes do not fit: input ",
           input.sizes(), ", grad ", grad.sizes());
+    if (hidden.samples() == 0) {
+      Ints sizes = forward(unbatched(input), unbatched(grad), kernel, stride, padding, dilation, groups)
+                       .sizes();
+      return ops::zeros(hidden.prefixed(sizes), input.dtype());
+    }
     Var w = forward(by_channels(hidden, input), by_channels(hidden, grad), kernel, stride, padding,
-                    dilation, groups * std::max<int64_t>(hidden.samples(), 1));
+                    dilation, groups * hidden.samples());
     Ints sizes = w.sizes();
     sizes[0] = grad.size(1);
     return ops::reshape(w, hidden.prefixed(sizes));

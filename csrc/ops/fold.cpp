@@ -169,8 +169,9 @@ void Im2Col::vjp(Back& b, const In& input, const Ints& kernel_size, const Ints& 
 
 // The shuffles move whole elements: reshape, permute, reshape.
 Var shuffled(const Var& x, const Ints& split, const Ints& order, const Ints& sizes) {
-  Var rows = ops::contiguous(ops::permute(ops::reshape(x, split), order));
-  return x.dim() == 4 ? suggested(x.get(), ops::reshape(rows, sizes)) : ops::reshape(rows, sizes);
+  Var rows = ops::contiguous(ops::reshape(ops::permute(ops::reshape(x, split), order), sizes));
+  if (rows->storage == x->storage) rows = ops::clone(rows);
+  return x.dim() == 4 ? suggested(x.get(), rows) : rows;
 }
 
 struct Shuffle : Linear {

@@ -1,4 +1,6 @@
 // Other readings of the storage: any strides, and complex numbers as pairs.
+#include <algorithm>
+
 #include "autograd/region.h"
 #include "ops/op.h"
 
@@ -59,13 +61,14 @@ struct AsStrided : Composite {
     if (!requires_grad(input.get()))
       return call<AsStridedView>(input, size, stride, offset, stride, start);
     bool inside = start >= 0 && end_of(size, stride, start) <= input.numel();
-    if (inside && is_dense(input.sizes(), input->strides)) {
+    inside &= is_dense(input.sizes(), input->strides);
+    if (inside || std::count(size.begin(), size.end(), 0) > 0) {
       // A gradient has its places in the order of the memory.
       Var rows = in_order(input.get()) ? input : ops::permute(input, memory_order(input.get()));
       return call<AsStridedView>(rows, size, stride, offset, stride, start);
     }
     // What a view does not show of its base has its history there.
-    if (input->extra && input->extra->base && requires_grad(input->extra->base))
+    if (rl::is_view(input.get()) && !batch_of(input.get()) && requires_grad(input->extra->base))
       return forward(Var(input->extra->base), size, stride, offset);
     check(has_distinct_elements(input.sizes(), input->strides) && !batch_of(input.get()) &&
               !levels_of(input.get()),

@@ -111,8 +111,10 @@ struct Runner<Op, R (*)(A...)> {
       bool requires_grad = (false || ... || any_requires(args));
       Plain plain;
       R result = compute(args...);
-      if constexpr (requires { result_data(result); })
+      if constexpr (requires { result_data(result); }) {
+        own(result_data(result), result_count(result));
         if (requires_grad) mark_cut(result_data(result), result_count(result), 0, name(), false);
+      }
       return result;
     } else {
       bool requires_grad = (false || ... || any_requires(args));
@@ -140,6 +142,8 @@ struct Runner<Op, R (*)(A...)> {
           if (!modes.inference || !of->storage->inference) set_view(view, of.get(), creation);
           if (of->extra && of->extra->tangents) share_tangents(view, of.get());
         }
+      } else {
+        own(result_data(result), result_count(result));
       }
       if (records) {
         if (!node) node = prepare(result_count(result), args...);

@@ -1,4 +1,5 @@
 // Forward mode for Python: rushlight.autograd.forward_ad calls these.
+#include "autograd/engine.h"
 #include "autograd/forward.h"
 #include "autograd/levels.h"
 #include "python/op_object.h"
@@ -50,6 +51,7 @@ PyObject* unpack(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     check_level(level, "_unpack_dual");
     Var t(as_tensor(dual)), primal = primal_of(t, level), tangent = full_tangent_of(t, level);
+    if (tangent) tangent = writable(std::move(tangent));
     return Py_BuildValue(
         "(NN)", reinterpret_cast<PyObject*>(primal.release()),
         tangent ? reinterpret_cast<PyObject*>(tangent.release()) : new_reference(Py_None));

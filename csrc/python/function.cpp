@@ -205,7 +205,8 @@ class Application {
     if (dirty && records_) check_inplace(t, Py_TYPE(self_)->tp_name);
     if (!records_ || plain) {
       set_output_meta(self_, int(i), t);
-      if (is_input(o) && !dirty) {
+      // What requires grad stays as it is: the result is another tensor, which does not.
+      if (is_input(o) && (!dirty || requires_grad(t))) {
         Var same = same_kind(o);
         if (self_->passes) set_view(same.get(), t, Creation::Default);
         return reinterpret_cast<PyObject*>(same.release());

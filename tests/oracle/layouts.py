@@ -170,3 +170,9 @@ def find(library, name):
     for part in name.split("."):
         library = getattr(library, part, None)
     return library
+
+
+def packs_sequences(name, sample):
+    """PyTorch reads strided batch sizes as if they were not."""
+    recurrent = name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
+    return recurrent and getattr(sample.args[1], "dtype", None) == rushlight.int64

@@ -12,7 +12,7 @@ import torch
 import rushlight
 from oracle.harness import to_numpy
 from oracle.image_programs import programs_of_rank
-from oracle.layouts import LAYOUTS, Case, find
+from oracle.layouts import LAYOUTS, Case, find, packs_sequences
 from registry import ENTRIES, path, samples_of
 from samples import Maker, Sample
 
@@ -49,12 +49,6 @@ def compare(case, ours, theirs, name):
     assert got == wanted, (name, case.layout, got, wanted)
     if not isinstance(wanted_grads, Exception):
         assert grads == wanted_grads, (name, case.layout, grads, wanted_grads)
-
-
-def packs_sequences(name, sample):
-    """PyTorch reads strided batch sizes as if they were not."""
-    recurrent = name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
-    return recurrent and getattr(sample.args[1], "dtype", None) == rushlight.int64
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

@@ -30,13 +30,41 @@ COMPUTED = [
     (r"func\.", r"Tensor that doesn't have storage", "counts that are tensors under transforms"),
     (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
     (r"func\.", r"mutate a captured Tensor", "captured tensors are written"),
-    (r"vmap", r"data-dependent control flow|[Bb]atching rule|in-place arithmetic", "vmap"),
+    (r"vmap|jac", r"[Bb]atching rule", "vmap"),
+    (r"vmap", r"data-dependent control flow|in-place arithmetic", "vmap"),
     (r"vmap", r"doesn't match the broadcast shape", "vmap of in-place ops"),
     (r"func\..*convolution", r"The size of tensor a", "PyTorch's vmap of convolution"),
     (r"", r"tensor does not have a device", "group_norm with one parameter"),
     (r"kron\(|take_along_dim\(", r"view size is not compatible", "arguments of any layout"),
     (r"detach_\(", r"Can't detach views in-place", "results that are views only there"),
     (r"", r"Function Pixel\w+ returned an invalid gradient .* got \[0,", "no elements"),
+    (r"pixel_unshuffle", r"pixel_shuffle expects its input's 'channel'", "no elements"),
+    (r"func\.|grad\(", r"cannot reshape tensor of 0 elements into shape \[0, -1\]", "no elements"),
+    (r"logcumsumexp", r"Expected reduction dim \d+ to have non-zero size", "no elements"),
+    (r"", r"backward through the graph a second time", "only what was used up and is needed"),
+    (r"", r"a saved tensor that has been detached in-place", "the history of the saved value"),
+    (r"", r"ZeroTensors are immutable", "zeros are tensors like others"),
+    (r"", r"INTERNAL ASSERT FAILED", "a fault of PyTorch"),
+    (r"\] = ", r"Index put requires the source and destination dtypes match", "values are cast"),
+    (r"\] = ", r"value cannot be converted to type \w+ without overflow", "values are cast"),
+    (r"abs(olute)?_\(", r"In-place abs is not supported for complex tensors", "values are cast"),
+    (r"heaviside\(", r"not yet implemented for tensors with different dtypes", "promotion"),
+    (r"out=", r"only supports bool tensor for result", "out= of another dtype"),
+    (r"out=", r"self and out expected to have the same dtype", "out= of another dtype"),
+    (r"out=", r"[Ee]xpected (out tensor|scalar_type|result dtype)", "out= of another dtype"),
+    (r"out=", r"dtype of out: \w+ should be same as input", "out= of another dtype"),
+    (r"out=", r"missing 1 required positional|invalid combination", "every op of one result"),
+    (r"functional\.", r"element 0 of tensors does not require grad", "in inference mode too"),
+    (r"", r"EmbeddingBackward0 returned an invalid gradient .* got \[\d+, 0\]", "no elements"),
+    (r"func\.", r"cannot reshape tensor of 0 elements|is invalid for input of size", "no elements"),
+    (r"func\.|grad", r"requires special handling, and does not yet have a batching", "vmap"),
+    (r"backward\(|grad\(", r"Subtraction, the `-` operator, with a bool tensor", "x ** bool"),
+    (r"backward\(|grad\(", r"Expected isFloatingType\(grad", "a real part written into complex"),
+    (r"", r"must have the same dtype, but got|result dtype \w+ does not match", "promotion"),
+    (r"", r"expected dtype \w+ for `\w+` but got dtype", "promotion"),
+    (r"", r"Integer division with addcdiv is no longer supported", "by the input's dtype"),
+    (r"backward\(", r"for \*: 'NoneType' and 'int'", "a hook of a missing gradient is not called"),
+    (r"vmap", r"inplace arithmetic\(self|a leaf Variable that requires", "vmap of in-place ops"),
 ]
 # Where rushlight refuses what PyTorch computes, by rushlight's message.
 REFUSED = [
@@ -46,6 +74,27 @@ REFUSED = [
     (r"out=", r"result type Complex\w+ can't be cast", "out= drops no imaginary part"),
     (r"", r"there is no complex dtype for halves", "no complex halves"),
     (r"addbmm_\(", r"doesn't match the result's shape", "in-place ops do not resize"),
+    (
+        r"logical_\w+_\(",
+        r"a (view of a )?leaf Variable that requires grad",
+        "leaves",
+    ),
+    (
+        r"\bprod\(.*out=",
+        r"can't be cast to the desired output type",
+        "out= gives no dtype",
+    ),
+    (r"kthvalue|mode", r"complex numbers have no order", "even one number"),
+    (r"_norm", r"with respect to argument 'running_mean'", "statistics get no gradient"),
+    (r"\] = |_\(|out=", r"more than one element of the written-to tensor", "expanded tensors"),
+    (r"cum(sum|prod)", r"can't be cast to the desired output type", "results are not narrowed"),
+    (r"cross_entropy", r"with respect to argument 'weight'", "weights of classes get none"),
+    (r"\] = ", r"is out of bounds for dimension", "indices are checked, even for no elements"),
+    (r"view_as_complex", r"but got a tensor of scalar type: Half", "no complex halves"),
+    (r"as_strided", r"reaches outside of its input", "samples of a batch with gaps"),
+    (r"detach_\(", r"Can't detach views in-place", "results that are views only here"),
+    (r"grad\(total", r"'NoneType' object is not iterable", "a derivative that depends on nothing"),
+    (r"batch_norm|conv", r"should be the same|must share same datatype", "mixed dtypes"),
 ]
 # Where both raise in different classes, by PyTorch's message.
 BOTH = [
@@ -59,6 +108,14 @@ BOTH = [
     (r"out=", r"received an invalid combination of arguments", "every op of one result has out="),
     (r"out=", r"argument 'out' must be tuple of Tensors", "every op of one result has out="),
     (r"out=", r"cat\(\): input types can't be cast", "the class of all other ops"),
+    (r"out=", r"missing 1 required positional", "every op of one result has out="),
+    (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
+    (r"func\.", r"Autograd not support dtype|tuple index out of range", "no floating point result"),
+    (
+        r"\] = ",
+        r"shape mismatch|out of bounds|is a view and is being modified|refer to a single memory",
+        "what is checked first",
+    ),
 ]
 
 
@@ -69,12 +126,15 @@ def reason_in(entries, statement, text):
     return None
 
 
-def allowance(statement, ours, theirs, spaces):
-    """Why the exceptions of a statement, either of which may be None, may differ; or None."""
+def allowance(program, ours, theirs, spaces):
+    """Why the exceptions of the last statement, one of which may be None, may differ; or None."""
+    statement = program.statements[-1]
     if ours is None:
         return reason_in(COMPUTED, statement.text, str(theirs))
     if theirs is not None:
         return reason_in(BOTH, statement.text, str(theirs))
+    if "a second time" in str(ours) and any("make_dual" in s.text for s in program.statements):
+        return "a tangent shares parts of its primal's graph"
     used = [spaces["torch"].get(name) for name in statement.variables]
     if "not implemented for '" in str(ours) and any(map(is_empty, used)):
         return "an element type without a kernel is refused, even for no elements"
@@ -84,10 +144,23 @@ def allowance(statement, ours, theirs, spaces):
     return reason_in(REFUSED, statement.text, str(ours))
 
 
-def stops(error):
+# Where both refuse, and PyTorch has written by then: a pattern for the statement, one for its
+# message.
+HALF_WAY = [
+    (r"", r"Inplace update to inference tensor"),
+    (r"out=", r""),
+    (r"scatter_reduce_\(", r"not implemented for"),
+    (r"\] = ", r"out of bounds"),
+    (r"_\(", r"ZeroDivisionError"),
+    (r"backward\(", r""),
+]
+
+
+def stops(statement, error):
     """Why both libraries stop at an exception with different states, or None."""
-    if "Inplace update to inference tensor" in str(error):
-        return "PyTorch writes before it refuses"
+    for pattern, message in HALF_WAY:
+        if re.search(pattern, statement.text) and re.search(message, repr(error)):
+            return "PyTorch writes before it refuses"
     return None
 
 
@@ -133,6 +206,23 @@ def is_zero_gradient(fact, spaces):
     return len(given) == 1 and isinstance(given[0], dict) and not given[0]["value"].any()
 
 
+def is_missing_there(fact, spaces):
+    return fact.theirs == "None"
+
+
+def is_number_of_parts(fact, spaces):
+    """Which gradients of inputs that need none a hook of a node is shown."""
+    return str(fact.theirs) in ("True", "False")
+
+
+def is_gradient(fact, spaces):
+    return fact.text.startswith((".grad", "["))
+
+
+def is_zero(fact, spaces):
+    return not fact.theirs["value"].any() and not fact.ours["value"].any()
+
+
 def is_nan_there(fact, spaces):
     theirs, ours = fact.theirs["value"], fact.ours["value"]
     return bool((theirs != theirs).any() and (ours == ours).all())
@@ -143,6 +233,12 @@ def always(fact, spaces):
 
 
 DERIVES = r"func\.|dual|autograd\.|create_graph"
+UNRECORDED_WRITE = r"(no_grad|set_grad_enabled\(False|inference_mode)\(?\)?:\n.*(\] = |_\()"
+ONE_NODE = r"(lstm_cell|gru|lstm|rnn_tanh|rnn_relu)\("
+WRONG_NORMS = r"(?s)(instance|batch|layer|group)_norm.*(func\.|dual|autograd\.grad.*autograd\.grad)"
+WRONG_NORMS += r"|(func\.|dual).*(instance|batch|layer|group)_norm"
+NAN_AT_ZERO = r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp"
+HOOKED_PARTS = r"(?s)register_hook.*(split|chunk|unbind)|(split|chunk|unbind).*register_hook"
 # Differences in one fact: its name, a pattern for the program, a test, the reason.
 FACTS = [
     ("requires_grad", r"", is_integral, "integers never require grad"),
@@ -151,19 +247,47 @@ FACTS = [
     ("kind", r"native_(group|layer)_norm", always, "gradients of the statistics"),
     ("requires_grad", r"native_layer_norm", always, "gradients of the statistics"),
     ("dtype", r"native_\w+_norm", always, "statistics of halves are float32"),
-    ("kind", r"pickle", lambda f, s: f.theirs == "None", "pickle keeps .grad"),
+    ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
+    ("kind", r"scatter_reduce", is_missing_there, "tangents of reductions without self"),
+    ("kind", UNRECORDED_WRITE, is_missing_there, "PyTorch forgets the history of other views"),
+    ("value", UNRECORDED_WRITE, is_gradient, "PyTorch forgets the history of other views"),
+    ("kind", ONE_NODE, always, "one node: its results do not depend on each other"),
+    ("value", ONE_NODE, is_gradient, "one node: its results do not depend on each other"),
+    ("value", r"scatter_reduce.*include_self=False", always, "only what takes part is a tie"),
+    ("value", r"polar\(", always, "the gradient by a negative modulus"),
+    ("value", WRONG_NORMS, is_gradient, "PyTorch's tangents and third derivatives are wrong there"),
+    ("is_leaf", DERIVES, is_zero, "the gradient of a derivative that depends on nothing"),
+    (
+        "length",
+        r"(?s)register_hook.*(split|chunk|unbind)|(split|chunk|unbind).*register_hook",
+        always,
+        "a hook of a missing gradient is not called",
+    ),
+    ("dtype", r"binary_cross_entropy_with_logits", always, "promotion"),
+    ("kind", r"node_seen", is_number_of_parts, "gradients that are not needed"),
+    ("length", r"(?s)Parts.*inputs=\[", always, "a node whose result is asked for does not run"),
+    ("inference", r"inference_mode", always, "results of transforms and of conj"),
+    ("requires_grad", r"\.(eq|ne|lt|le|gt|ge|less|greater|not_equal)\w*_\(", always, "comparisons"),
+    ("dtype", r"huber_loss", lambda f, s: not f.theirs["value"].any(), "no elements"),
+    ("value", r"conj\(", always, "conj is a copy"),
+    ("version", r"conj\(", always, "conj is a copy"),
     ("dtype", r"", lambda f, s: f.theirs["dtype"] == "complex32", "no complex halves"),
     ("shape", r"pixel_unshuffle", lambda f, s: 0 in f.theirs["shape"], "no elements"),
     ("version", r"out=", always, "how often out= is written"),
     (
         "is_leaf",
-        r"func\.vjp.*(positive|resolve_conj|contiguous)",
+        r"func\.vjp.*(positive|conj|cartesian_prod|resolve_conj|resolve_neg|contiguous|atleast_\dd)",
         always,
         "func.vjp of the identity",
     ),
     ("value", r"as_strided_scatter", always, "PyTorch's gradient is wrong there"),
     ("value", r"native_(group|layer)_norm", always, "gradients of the statistics"),
-    ("value", r"norm|dist|poisson_nll_loss|sinc", is_nan_there, "derivatives at 0 are numbers"),
+    (
+        "value",
+        r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp",
+        is_nan_there,
+        "derivatives at 0 are numbers",
+    ),
 ]
 
 

@@ -299,8 +299,14 @@ class Generator:
             return
         hooks = ["register_hook(seen)", "register_hook(seen)", "register_hook(lambda g: g * 2)"]
         hooks += ["register_post_accumulate_grad_hook(lambda p: log.append(p.grad.clone()))"]
-        hooks += ["grad_fn.register_hook(node_seen)", "grad_fn.register_prehook(node_seen)"]
+        if self.has_one_node(name):
+            hooks += ["grad_fn.register_hook(node_seen)", "grad_fn.register_prehook(node_seen)"]
         self.do(f"{name}.{self.random.choice(hooks)}")
+
+    def has_one_node(self, name):
+        """Whether both libraries made it by a node of as many inputs."""
+        nodes = [space[name].grad_fn for space in self.session.spaces.values()]
+        return all(nodes) and len({len(n.next_functions) for n in nodes}) == 1
 
     def loss(self):
         names = self.tensors(lambda t: t.requires_grad and t.grad_fn is not None)

@@ -158,13 +158,13 @@ class Session:
             return True
         self.raising.append(len(self.program.statements) - 1)
         if ours is None or theirs is None or not same_class(ours, theirs):
-            self.ended = allowance(statement, ours, theirs, self.spaces)
+            self.ended = allowance(self.program, ours, theirs, self.spaces)
             if self.ended is None and ours is None:
                 self.ended = self.second_opinion()
             if self.ended is None:
                 raise Difference("error", f"{shown(theirs)} → {shown(ours)}", statement.text)
         else:
-            self.ended = stops(theirs)
+            self.ended = stops(statement, theirs)
         return False
 
     def compare(self, names):
