@@ -218,7 +218,6 @@ class Run {
     return request_.accumulate;
   }
 
-
   void finish_leaf(Node* node, Var grad) {
     Profiled event;
     if (modes.profiled) [[unlikely]]

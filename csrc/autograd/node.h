@@ -12,6 +12,8 @@
 
 namespace rl {
 
+struct OpRecord;
+
 struct Edge {
   Node* node = nullptr;  // owned by the node that has the edge
   uint32_t nr = 0;
@@ -69,6 +71,7 @@ struct NodeClass {
   void (*deposit)(Node*, const Var& grad, Var& sum) = nullptr;
   bool gives_zeros = false;  // a result that is left out is zero, rather than nothing
   size_t payload = 0;
+  const OpRecord* op = nullptr;  // whose nodes they are (ops/call.h)
   mutable PyTypeObject* type = nullptr;
 };
 

@@ -136,6 +136,14 @@ struct Mul : Binary<Mul> {
 };
 RL_POINTWISE(Mul)
 
+// A complex number by zero has infinite parts, as each part has.
+template <class V>
+V quotient(V a, V b) {
+  if constexpr (math::is_complex_v<V>)
+    if (b == V(0)) return V(a.real() / 0, a.imag() / 0);
+  return a / b;
+}
+
 struct Div : Binary<Div> {
   static constexpr auto name = "div";
   static constexpr auto aliases = "divide true_divide";
@@ -144,7 +152,7 @@ struct Div : Binary<Div> {
   static constexpr Result result = Result::Float;
   static constexpr double cost = 2;
   static constexpr Save saves[] = {Save::B, Save::A | Save::B};
-  template <class V> static V value(V a, V b) { return a / b; }
+  template <class V> static V value(V a, V b) { return quotient(a, b); }
   template <class V> static V partial0(V, V b, V) { return V(1) / b; }
   template <class V> static V partial1(V a, V b, V) { return -((a / b) / b); }
 };

@@ -354,8 +354,9 @@ struct ConvolveWeight : Bilinear {
     check(input.dim() >= 3 && grad.dim() >= 3, "_convolve_weight: sizes do not fit: input ",
           input.sizes(), ", grad ", grad.sizes());
     if (hidden.samples() == 0) {
-      Ints sizes = forward(unbatched(input), unbatched(grad), kernel, stride, padding, dilation, groups)
-                       .sizes();
+      Ints sizes =
+          forward(unbatched(input), unbatched(grad), kernel, stride, padding, dilation, groups)
+              .sizes();
       return ops::zeros(hidden.prefixed(sizes), input.dtype());
     }
     Var w = forward(by_channels(hidden, input), by_channels(hidden, grad), kernel, stride, padding,

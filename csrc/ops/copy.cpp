@@ -319,7 +319,8 @@ void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64
                 __builtin_add_overflow(last, reach, &last);
   }
   check(offset >= 0, "as_strided: negative storage_offset ", offset);
-  if (empty) return;
+  const Batch* batch = batch_of(t);
+  if (empty || (batch && element_count(batch->sizes) == 0)) return;
   if (overflow || last >= t->storage->bytes / itemsize(t->dtype))
     fail("setStorage: sizes ", sizes, ", strides ", strides, ", storage offset ", offset,
          ", and itemsize ", itemsize(t->dtype), " requiring a storage size beyond the ",

@@ -418,7 +418,7 @@ struct Einsum : Composite {
   }
 };
 [[maybe_unused]] const bool registered_einsum = [] {
-  OpInfo info = detail::describe<Einsum>();
+  OpInfo info = describe(detail::record_of<Einsum>());
   info.fast = Einsum::sublists;
   register_op(std::move(info));
   return true;

@@ -33,7 +33,8 @@ auto call(X&&... x) {
   return detail::Runner<Op, decltype(&Op::forward)>::run(std::forward<X>(x)...);
 }
 
-#define RL_OP(Op) \
-  [[maybe_unused]] static const OpInfo& registered_##Op = register_op(detail::describe<Op>());
+#define RL_OP(Op)                                         \
+  [[maybe_unused]] static const OpInfo& registered_##Op = \
+      register_op(describe(detail::record_of<Op>()));
 
 }  // namespace rl

@@ -31,8 +31,6 @@ const char* backward_name(const char* op) {
   return strdup((name + "Backward0").c_str());
 }
 
-namespace detail {
-
 SavePlan::SavePlan(const char* text, const Signature& signature) {
   groups.emplace_back();
   std::string word;
@@ -65,5 +63,4 @@ SavePlan::SavePlan(const char* text, const Signature& signature) {
   finish();
 }
 
-}  // namespace detail
 }  // namespace rl

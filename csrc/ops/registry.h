@@ -14,6 +14,7 @@
 namespace rl {
 
 struct Pointwise;
+struct OpRecord;
 
 // How the derivative of an op is stated (D3 of the design).
 enum class Form : uint8_t { Composite, Partial, Linear, General, NonDifferentiable };
@@ -39,7 +40,8 @@ struct OpInfo {
   // Taken first when there are only positional arguments; null result without error: not handled.
   PyObject* (*fast)(const OpInfo&, PyObject* const* args, Py_ssize_t count) = nullptr;
   const Pointwise* pointwise = nullptr;
-  mutable bool warned = false;  // that a deprecated order was used
+  const OpRecord* record = nullptr;  // of an op that is not pointwise (ops/call.h)
+  mutable bool warned = false;       // that a deprecated order was used
 };
 
 std::vector<std::unique_ptr<OpInfo>>& registry();

@@ -1,6 +1,7 @@
 // Other readings of the storage: any strides, and complex numbers as pairs.
 #include <algorithm>
 
+#include "autograd/inplace.h"
 #include "autograd/region.h"
 #include "ops/op.h"
 

@@ -186,9 +186,7 @@ struct Recurrence : General {
 
   static void jvp(Push& p, const Var& x, const Var& hx, const Var& cx, const Var& w, const Var& bi,
                   const Var& bh, int64_t kind, const Ints& sizes, bool reverse) {
-    auto tangent = [&](int i, const Var& of) {
-      return p.t(i) || !of ? p.t(i) : detail::zeros_like(of);
-    };
+    auto tangent = [&](int i, const Var& of) { return p.t(i) || !of ? p.t(i) : no_tangent(of); };
     std::vector<RnnStep> all = unrolled(RnnCell(kind), x, hx, cx, w, bi, bh, sizes, reverse);
     Var tx = tangent(0, x), th0 = tangent(1, hx), tc0 = tangent(2, cx), tw = p.t(3), th, tc;
     Vars hs, cs;

@@ -11,6 +11,7 @@ namespace rl {
 
 // The forms. A struct derives from one; a missing rule is a compile error.
 struct OpDefaults {
+  static constexpr auto doc = "";
   static constexpr auto module = "";
   static constexpr auto saves = "";
   static constexpr auto family = "";
@@ -47,6 +48,13 @@ struct View : Linear {
   static constexpr bool out = false;
   static constexpr auto family = "view";
 };
+
+// The tangent of what has none.
+inline Var no_tangent(const Var& v) {
+  Var zeros = ops::zeros(v.sizes(), v.dtype(), v->storage->device);
+  zeros->wrapped_number = v->wrapped_number;
+  return zeros;
+}
 
 // A tensor argument as the node keeps it.
 struct KeptTensor {
@@ -103,7 +111,7 @@ class Push {
   const Var& t(int i) const { return tangents_[size_t(i)]; }
   const Var& out(int k = 0) const { return outs_[k]; }
   Var& operator[](int k) { return results_[size_t(k)]; }
-  void add(const Var& term) { results_[0] = results_[0] ? results_[0] + term : term; }
+  void add(const Var& term) { results_[0] = results_[0] ? ops::add(results_[0], term) : term; }
 
  private:
   Vars tangents_;

@@ -1,6 +1,7 @@
 // In-place and out= forms of ops that have a kernel writing into existing memory.
 #pragma once
 
+#include "autograd/inplace.h"
 #include "ops/layout.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
@@ -34,13 +35,16 @@ template <class Op, class Write, class... A>
 void write_inplace(Tensor* self, const char* name, const Write& write, const A&... args) {
   check_inplace(self, name);
   check_writable(self);
-  using Run = detail::Runner<Op, decltype(&Op::forward)>;
   static_assert(Op::form == Form::Linear, "the tangent must not depend on what is written");
-  bool recorded = modes.records() && (detail::any_requires(args) || ...);
   Var history;
-  if (recorded || dual_levels) history = alias(self);
-  if (recorded) Run::record(history, args...);
-  if (dual_levels) Run::push(history, args...);
+  detail::Runner<Op, decltype(&Op::forward)>::with(
+      [&](const OpRecord& op, Values values) {
+        bool recorded = modes.records() && requires_any(op, values);
+        if (recorded || dual_levels) history = alias(self);
+        if (recorded) record(op, values, &history, 1);
+        if (dual_levels) push_forward(op, values, &history, 1);
+      },
+      args...);
   prepare_write(self, name);
   {
     Plain plain;
