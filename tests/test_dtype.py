@@ -311,3 +311,10 @@ def test_a_complex_number_is_infinite_when_a_part_is(dtype):
     parts = [(1, 2), (inf, 0), (0, -inf), (inf, nan), (nan, inf), (nan, 0), (-inf, inf)]
     x = torch.tensor([complex(*p) for p in parts], dtype=dtype)
     assert torch.isinf(x).tolist() == [False, True, True, True, True, False, True]
+
+
+def test_complex_numbers_divided_by_zero_are_infinite():
+    z = torch.tensor([1 + 1j, -1 + 2j, 0j]) / torch.tensor([0j, 0j, 0j])
+    inf = float("inf")
+    assert torch.view_as_real(z)[:2].tolist() == [[inf, inf], [-inf, inf]]
+    assert z[2].isnan()

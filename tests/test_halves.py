@@ -111,3 +111,9 @@ def test_batches_and_empty_sums(dtype):
     empty = torch.ones(3, 0, dtype=dtype) @ torch.ones(0, 4, dtype=dtype)
     assert empty.tolist() == [[0.0] * 4] * 3
     assert (torch.ones(0, 5, dtype=dtype) @ torch.ones(5, 4, dtype=dtype)).shape == (0, 4)
+
+
+def test_the_gradient_of_a_small_norm_is_finite():
+    x = torch.full((2, 2), 1e-6, dtype=torch.float16, requires_grad=True)
+    torch.linalg.vector_norm(x, 2, -1).sum().backward()
+    np.testing.assert_allclose(values(x.grad), 0.5**0.5, rtol=1e-2)

@@ -70,6 +70,8 @@ Var norm_gradient(const Var& g, const Var& x, double p, const Var& norm, const D
     return direction(x) * math::where(reached, g / count, Var(0));
   }
   Var none = norm == Var(0), safe = math::where(none, Var(1), norm);
+  // One over a small norm is more than a half holds.
+  if (p == 2 && itemsize(real_of(x.dtype())) == 2) return (x / safe) * math::where(none, Var(0), g);
   if (p == 2) return x * math::where(none, Var(0), g / safe);
   return signed_power(x, p) * math::where(none, Var(0), g * ops::pow_number(safe, Var(1 - p)));
 }
