@@ -508,3 +508,9 @@ class TestFuzz:
         load_or_refuse(data)
         load_or_refuse(b"PK\3\4" + data)
         load_or_refuse(archive(data).getvalue())
+
+
+def test_a_name_with_an_odd_escape_is_named():
+    pickled = b"\x80\x02c\\collections\nOrderedDict\n)R."
+    with pytest.raises(pickle.UnpicklingError, match="OrderedDict"):
+        torch.load(io.BytesIO(archive(pickled, [BYTES]).getvalue()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickletools
+import warnings
 from typing import Any
 
 from rushlight._serialization.allowed import UnknownGlobal, allowed_globals, known, python3_name
@@ -32,7 +33,8 @@ class Unpickling:
             return Unpickler(file, size, persistent_load, self._encoding).load()
         except UnknownGlobal as error:
             names = error.names
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of odd escapes in a damaged name
                 file.seek(start)
                 names = unknown_in_pickle(file.read(size)) or names
             raise UnknownGlobal(names, get_force_weights_only()) from None

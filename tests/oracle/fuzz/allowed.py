@@ -5,6 +5,8 @@ A program ends at such a statement, since what follows depends on it.
 
 import re
 
+from oracle.fuzz.compare import TOLERANCES, unlike
+
 # Where PyTorch raises and rushlight computes: a pattern for the statement, one for PyTorch's
 # message, the reason. docs/guide/coming-from-pytorch.md and docs/guide/in-place.md.
 COMPUTED = [
@@ -30,7 +32,7 @@ COMPUTED = [
     (r"func\.", r"Tensor that doesn't have storage", "counts that are tensors under transforms"),
     (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
     (r"func\.", r"mutate a captured Tensor", "captured tensors are written"),
-    (r"vmap|jac", r"[Bb]atching rule", "vmap"),
+    (r"func\.", r"[Bb]atching rule", "vmap"),
     (r"vmap", r"data-dependent control flow|in-place arithmetic", "vmap"),
     (r"vmap", r"doesn't match the broadcast shape", "vmap of in-place ops"),
     (r"func\..*convolution", r"The size of tensor a", "PyTorch's vmap of convolution"),
@@ -40,6 +42,13 @@ COMPUTED = [
     (r"", r"Function Pixel\w+ returned an invalid gradient .* got \[0,", "no elements"),
     (r"pixel_unshuffle", r"pixel_shuffle expects its input's 'channel'", "no elements"),
     (r"func\.|grad\(", r"cannot reshape tensor of 0 elements into shape \[0, -1\]", "no elements"),
+    (r"func\.", r"expected weight to be at least 1 at dimension 0", "no elements"),
+    (r"", r"mean\(\): could not infer output dtype", "losses of integers are floating"),
+    (r"out=", r"expected scalar type|Dimension out of range", "out="),
+    (r"out=", r"out=... arguments don't support automatic", "integers have no gradient"),
+    (r"", r"Autograd not support dtype", "integers have no gradient"),
+    (r"margin_loss", r"expected scalar type", "promotion"),
+    (r"", r"could not create a primitive descriptor", "a kernel that this machine lacks there"),
     (r"logcumsumexp", r"Expected reduction dim \d+ to have non-zero size", "no elements"),
     (r"", r"backward through the graph a second time", "only what was used up and is needed"),
     (r"", r"a saved tensor that has been detached in-place", "the history of the saved value"),
@@ -61,7 +70,7 @@ COMPUTED = [
     (r"backward\(|grad\(", r"Subtraction, the `-` operator, with a bool tensor", "x ** bool"),
     (r"backward\(|grad\(", r"Expected isFloatingType\(grad", "a real part written into complex"),
     (r"", r"must have the same dtype, but got|result dtype \w+ does not match", "promotion"),
-    (r"", r"expected dtype \w+ for `\w+` but got dtype", "promotion"),
+    (r"", r"expected dtype [\w:<> ]+ for `\w+` but got dtype", "promotion"),
     (r"", r"Integer division with addcdiv is no longer supported", "by the input's dtype"),
     (
         r"",
@@ -133,6 +142,7 @@ BOTH = [
     (r"out=", r"missing 1 required positional", "every op of one result has out="),
     (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
     (r"dual", r"INTERNAL ASSERT FAILED", "a fault of PyTorch"),
+    (r"vmap", r"data-dependent control flow", "vmap"),
     (r"func", r"Autograd not support dtype|tuple index out of range", "no floating point result"),
     (
         r"\] = ",
@@ -183,6 +193,7 @@ HALF_WAY = [
     (r"scatter_reduce_\(", r"not implemented for"),
     (r"\] = ", r"out of bounds"),
     (r"_\(", r"ZeroDivisionError"),
+    (r"addbmm_\(", r""),
     (r"backward\(", r""),
 ]
 
@@ -196,7 +207,7 @@ def stops(statement, error):
 
 
 def is_empty(value):
-    return hasattr(value, "numel") and value.numel() == 0
+    return hasattr(value, "numel") and not isinstance(value, type) and value.numel() == 0
 
 
 def is_nothing(value):
@@ -244,6 +255,10 @@ def is_missing_there(fact, spaces):
 def is_number_of_parts(fact, spaces):
     """Which gradients of inputs that need none a hook of a node is shown."""
     return str(fact.theirs) in ("True", "False")
+
+
+def is_single_precision(fact, spaces):
+    return unlike(fact.theirs["value"], fact.ours["value"], TOLERANCES["float32"]) is None
 
 
 def is_nan_here(fact, spaces):
@@ -304,12 +319,18 @@ FACTS = [
     ("value", r"polar\(", always, "the gradient by a negative modulus"),
     ("value", WRONG_NORMS, is_gradient, "PyTorch's tangents and third derivatives are wrong there"),
     ("is_leaf", DERIVES, is_zero, "the gradient of a derivative that depends on nothing"),
-    (
-        "length",
-        r"(?s)register_hook.*(split|chunk|unbind)|(split|chunk|unbind).*register_hook",
-        always,
-        "a hook of a missing gradient is not called",
-    ),
+    ("length", r"register_hook", is_call_for_nothing, "a hook of a missing gradient is not called"),
+    ("length", r"node_seen", always, "results without gradients among those of a node"),
+    ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
+    ("dtype", r"autocast.*\n.*cross\(", always, "cross under autocast"),
+    ("value", r"xlogy", is_nan_here, "nothing times the logarithm of a negative number"),
+    ("value", DERIVES, is_infinite, "the sign of a zero"),
+    ("value", r"select_scatter", is_gradient, "PyTorch's gradient under vmap is wrong"),
+    ("value", r"histc", always, "edges of bins in the input's precision"),
+    ("value", r"(matmul|mm)\(.*out=|masked_scatter_\(", always, "results are written last"),
+    ("value", r"dual[^\n]*expand", always, "tangents are not expanded"),
+    ("value", r"out=", is_single_precision, "integers are computed in float32"),
+    ("requires_grad", r"inference_mode\(\):\n.*pickle", always, "unpickled in inference mode"),
     ("dtype", r"binary_cross_entropy_with_logits", always, "promotion"),
     ("kind", r"node_seen", is_number_of_parts, "gradients that are not needed"),
     ("length", r"(?s)Parts.*inputs=\[", always, "a node whose result is asked for does not run"),
