@@ -451,14 +451,3 @@ def test_every_structural_op_has_samples(entry):
     assert len(samples) >= 3
     for sample in samples:
         function(path(entry))(*sample.args, **sample.kwargs)  # it takes what the laws are tried on
-
-
-@every(POINTWISE)
-def test_every_pointwise_op_prints_its_cuda_text(entry):
-    texts = [entry["symbol"], *[t for t in entry["partial_symbols"] if t]]
-    for text in texts:
-        assert text
-        assert text.count("(") == text.count(")")
-        assert re.fullmatch(r"[\w\s()+\-*/<>=!&|?:.,~^%]+", text)
-    arity = len(entry["partial_symbols"])
-    assert any(re.search(rf"\b{letter}\b", entry["symbol"]) for letter in "abc"[:arity])

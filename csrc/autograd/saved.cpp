@@ -302,30 +302,29 @@ void SavedTensor::check_version(Node* owner) const {
     return;
   Overwrite written = find_overwrite(tensor_, version_);
   if (!written.found) return;
-  std::ostringstream text;
-  text << "one of the variables needed for gradient computation has been modified by an inplace "
-          "operation: [torch."
-       << info(tensor_->dtype).tensor_name << "Tensor " << tensor_->sizes << "]";
+  std::string text = concat(
+      "one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: [torch.",
+      info(tensor_->dtype).tensor_name, "Tensor ", tensor_->sizes, "]");
   Node* maker = kind_ == Kind::Output ? owner : tensor_->grad_fn;
   if (maker) {
     std::string made = Py_TYPE(maker)->tp_name;
-    size_t suffix = made.find("Backward");
-    text << ", which is output " << tensor_->output_nr << " of " << made.substr(0, suffix) << ",";
+    made.resize(std::min(made.size(), made.find("Backward")));
+    text += concat(", which is output ", tensor_->output_nr, " of ", made, ",");
   }
-  text << " is at version " << s->version << "; expected version " << version_ << " instead.\n";
+  text += concat(" is at version ", s->version, "; expected version ", version_, " instead.\n");
   if (std::string parameter = parameter_text(tensor_); !parameter.empty())
-    text << "  it is " << parameter << "\n";
-  text << "  saved by " << Py_TYPE(owner)->tp_name << ", the backward of "
-       << owner->where.text_with_source() << "\n";
+    text += "  it is " + parameter + "\n";
+  text += concat("  saved by ", Py_TYPE(owner)->tp_name, ", the backward of ",
+                 owner->where.text_with_source(), "\n");
   if (*written.where)
-    text << "  overwritten by " << writer_name(written.op) << " at "
-         << written.where->text_with_source() << "\n";
+    text += concat("  overwritten by ", writer_name(written.op), " at ",
+                   written.where->text_with_source(), "\n");
   if (is_method(written.op))
-    text << "Fix: call " << written.op << "() after backward(), or compute the loss anew after it.";
-  else
-    text << "Fix: write to a copy (use the out-of-place form of that operation, or clone() the "
-            "tensor before the write), or move the write after backward().";
-  fail(text.str());
+    fail(text, "Fix: call ", written.op, "() after backward(), or compute the loss anew after it.");
+  fail(text,
+       "Fix: write to a copy (use the out-of-place form of that operation, or clone() the tensor "
+       "before the write), or move the write after backward().");
 }
 
 void fail_changed(Node* owner, const Tensor* t, uint32_t expected, const char* what) {

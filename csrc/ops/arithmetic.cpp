@@ -174,7 +174,7 @@ struct FloorDivide : Binary<FloorDivide> {
       if (std::is_signed_v<V> && b == V(-1)) return V(V(0) - std::make_unsigned_t<V>(a));
       V q = V(a / b);
       return V(q - (a % b != 0 && (a < 0) != (b < 0)));
-    } else if constexpr (std::is_floating_point_v<V>) {
+    } else if constexpr (std::is_floating_point_v<V> || std::is_same_v<V, Symbol>) {
       V m = fmod(a, b), q = (a - m) / b;
       q = where(both(m != V(0), (b < V(0)) != (m < V(0))), q - V(1), q);
       V f = floor(q);
@@ -231,8 +231,6 @@ struct Remainder : Binary<Remainder> {
       if (b == 0 || (std::is_signed_v<V> && b == V(-1))) return V(0);
       V r = V(a % b);
       return V(r != 0 && (r < 0) != (b < 0) ? r + b : r);
-    } else if constexpr (std::is_same_v<V, Symbol>) {
-      return a - b * floor(a / b);
     } else {
       V r = fmod(a, b);
       return where(both(r != V(0), (r < V(0)) != (b < V(0))), r + b, r);

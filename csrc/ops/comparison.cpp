@@ -70,33 +70,36 @@ struct LogicalNot : Unary<LogicalNot> {
 };
 RL_POINTWISE(LogicalNot)
 
-#define RL_BITWISE(Type, function, op, about)                         \
-  struct Type : Binary<Type> {                                        \
-    static constexpr auto name = #function;                           \
-    static constexpr auto doc = #function "(a, b): " about;           \
-    static constexpr Types types = Types::IntegerBool;                \
-    static constexpr bool differentiable = false;                     \
-    template <class V> static V value(V a, V b) {                     \
-      if constexpr (std::is_same_v<V, Symbol>)                        \
-        return Symbol("(" + a.text() + " " #op " " + b.text() + ")"); \
-      else return V(a op b);                                          \
-    }                                                                 \
-  };                                                                  \
+#define RL_BITWISE(Type, function, op, about)                                       \
+  struct Type : Binary<Type> {                                                      \
+    static constexpr auto name = #function;                                         \
+    static constexpr auto doc = #function "(a, b): " about;                         \
+    static constexpr Types types = Types::IntegerBool;                              \
+    static constexpr bool differentiable = false;                                   \
+    template <class V> static V value(V a, V b) {                                   \
+      if constexpr (std::is_same_v<V, Symbol>) return operator_symbol(#op, {a, b}); \
+      else return V(a op b);                                                        \
+    }                                                                               \
+  };                                                                                \
   RL_POINTWISE(Type)
 RL_BITWISE(BitwiseAnd, bitwise_and, &, "the bits set in both; for bool, logical and.")
 RL_BITWISE(BitwiseOr, bitwise_or, |, "the bits set in one of them; for bool, logical or.")
 RL_BITWISE(BitwiseXor, bitwise_xor, ^, "the bits set in exactly one; for bool, logical xor.")
 
 // Shifts by more than the width give what repeated shifting would.
+constexpr const char* kLastBit = "(int(8 * sizeof(a)) - 1)";
+Symbol is_far(const Symbol& b) { return either(b<0, b> Symbol(kLastBit)); }
+
 struct ShiftLeft : Binary<ShiftLeft> {
   static constexpr auto name = "bitwise_left_shift";
   static constexpr auto doc = "bitwise_left_shift(a, b): a * 2**b in integers.";
   static constexpr Types types = Types::Integer;
   static constexpr bool differentiable = false;
   template <class V> static V value(V a, V b) {
-    if constexpr (std::is_same_v<V, Symbol>)
-      return Symbol("(" + a.text() + " << " + b.text() + ")");
-    else return b < V(0) || b >= V(8 * sizeof(V)) ? V(0) : V(std::make_unsigned_t<V>(a) << b);
+    if constexpr (std::is_same_v<V, Symbol>) {
+      Symbol far = is_far(b);
+      return where(far, 0, operator_symbol("<<", {a, where(far, 0, b)}));
+    } else return b < V(0) || b >= V(8 * sizeof(V)) ? V(0) : V(std::make_unsigned_t<V>(a) << b);
   }
 };
 RL_POINTWISE(ShiftLeft)
@@ -108,7 +111,7 @@ struct ShiftRight : Binary<ShiftRight> {
   static constexpr bool differentiable = false;
   template <class V> static V value(V a, V b) {
     if constexpr (std::is_same_v<V, Symbol>)
-      return Symbol("(" + a.text() + " >> " + b.text() + ")");
+      return operator_symbol(">>", {a, where(is_far(b), kLastBit, b)});
     else return V(a >> (b < V(0) || b >= V(8 * sizeof(V)) ? V(8 * sizeof(V) - 1) : b));
   }
 };
@@ -121,7 +124,7 @@ struct BitwiseNot : Unary<BitwiseNot> {
   static constexpr bool differentiable = false;
   template <class V> static V value(V x) {
     if constexpr (std::is_same_v<V, bool>) return !x;
-    else if constexpr (std::is_same_v<V, Symbol>) return Symbol("(~" + x.text() + ")");
+    else if constexpr (std::is_same_v<V, Symbol>) return operator_symbol("~", {x});
     else return V(~x);
   }
 };

@@ -388,7 +388,9 @@ RL_POINTWISE(NextafterKernel)
 // Halves are computed as floats, but have neighbours of their own: those of type H.
 template <class H, class V>
 V next_half(V a, V b) {
-  if constexpr (std::is_same_v<V, float>) {
+  if constexpr (std::is_same_v<V, Symbol>) {
+    return call_symbol(std::is_same_v<H, BF16> ? "next_bfloat" : "next_half", {a, b});
+  } else if constexpr (std::is_same_v<V, float>) {
     if (a == b || a != a || b != b) return a == b ? b : a + b;
     H half = a;
     if (a == 0) {

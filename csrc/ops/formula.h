@@ -1,6 +1,6 @@
 // The language of pointwise formulas. One text, `template <class V> V value(V x)`, is read with
 // V = float, double, complex or an integer (a lane of a kernel), V = Var (a differentiable
-// expression) and V = Symbol (the text of a CUDA kernel).
+// expression) and V = Symbol (an expression graph, for device code).
 #pragma once
 
 #include <algorithm>
@@ -9,22 +9,10 @@
 #include <type_traits>
 
 #include "kernels/cpu/elementary.h"
+#include "ops/symbol.h"
 #include "tensor/tensor.h"
 
 namespace rl {
-
-// A piece of CUDA text.
-class Symbol {
- public:
-  Symbol(std::string text) : text_(std::move(text)) {}
-  Symbol(const char* text) : text_(text) {}
-  Symbol(double value);
-  Symbol(int value) : text_(std::to_string(value)) {}
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 namespace math {
 
@@ -44,7 +32,6 @@ struct real_type<std::complex<T>> {
   using type = T;
 };
 
-Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments);
 Var call_pointwise(const char* name, std::initializer_list<Var> arguments);
 
 // Elementary functions: a lane calls libm (vectorised through libmvec) or code of ours, a complex
@@ -135,7 +122,7 @@ RL_INLINE T sigmoid(T x) {
   }
 }
 inline Var sigmoid(const Var& x) { return call_pointwise("sigmoid", {x}); }
-inline Symbol sigmoid(const Symbol& x) { return Symbol("(1.0 / (1.0 + exp(-" + x.text() + ")))"); }
+inline Symbol sigmoid(const Symbol& x);
 
 // A choice: both sides are computed, so a lane stays branch-free.
 template <Lane T>
@@ -143,21 +130,14 @@ RL_INLINE T where(bool condition, T a, T b) {
   return condition ? a : b;
 }
 Var where(const Var& c, const Var& a, const Var& b);
-inline Symbol where(const Symbol& c, const Symbol& a, const Symbol& b) {
-  return Symbol("(" + c.text() + " ? " + a.text() + " : " + b.text() + ")");
-}
 
 // Conjunction and disjunction of conditions.
 RL_INLINE bool both(bool a, bool b) { return a & b; }
 inline Var both(const Var& a, const Var& b) { return call_pointwise("bitwise_and", {a, b}); }
-inline Symbol both(const Symbol& a, const Symbol& b) {
-  return Symbol("(" + a.text() + " && " + b.text() + ")");
-}
+inline Symbol both(const Symbol& a, const Symbol& b) { return operator_symbol("&&", {a, b}); }
 RL_INLINE bool either(bool a, bool b) { return a | b; }
 inline Var either(const Var& a, const Var& b) { return call_pointwise("bitwise_or", {a, b}); }
-inline Symbol either(const Symbol& a, const Symbol& b) {
-  return Symbol("(" + a.text() + " || " + b.text() + ")");
-}
+inline Symbol either(const Symbol& a, const Symbol& b) { return operator_symbol("||", {a, b}); }
 
 template <Lane T>
 RL_INLINE bool isnan(T x) {
@@ -165,7 +145,7 @@ RL_INLINE bool isnan(T x) {
 }
 inline Var isnan(const Var& x) { return call_pointwise("ne", {x, x}); }
 inline Symbol isnan(const Symbol& x) { return call_symbol("isnan", {x}); }
-inline Symbol operator!(const Symbol& x) { return Symbol("(!" + x.text() + ")"); }
+inline Symbol operator!(const Symbol& x) { return operator_symbol("!", {x}); }
 
 // -1, 0 or 1; 0 for a NaN.
 template <Lane T>
@@ -175,7 +155,7 @@ RL_INLINE T sign(T x) {
 }
 Var sign(const Var& x);
 inline Symbol sign(const Symbol& x) {
-  return Symbol("((" + x.text() + " > 0) - (" + x.text() + " < 0))");
+  return operator_symbol("-", {operator_symbol(">", {x, 0}), operator_symbol("<", {x, 0})});
 }
 
 template <Lane T>
@@ -193,16 +173,18 @@ RL_INLINE bool is_nonnegative(T x) {
   else return !(x < T(0));
 }
 Var is_nonnegative(const Var& x);
-inline Symbol is_nonnegative(const Symbol& x) { return Symbol("(" + x.text() + " >= 0)"); }
+inline Symbol is_nonnegative(const Symbol& x) {
+  return operator_symbol("!", {operator_symbol("<", {x, 0})});
+}
 
 }  // namespace math
 
-#define RL_OPERATOR(op, name)                                     \
-  inline Var operator op(const Var& a, const Var& b) {            \
-    return math::call_pointwise(name, {a, b});                    \
-  }                                                               \
-  inline Symbol operator op(const Symbol& a, const Symbol& b) {   \
-    return Symbol("(" + a.text() + " " #op " " + b.text() + ")"); \
+#define RL_OPERATOR(op, name)                                   \
+  inline Var operator op(const Var& a, const Var& b) {          \
+    return math::call_pointwise(name, {a, b});                  \
+  }                                                             \
+  inline Symbol operator op(const Symbol& a, const Symbol& b) { \
+    return math::operator_symbol(#op, {a, b});                  \
   }
 RL_OPERATOR(+, "add")
 RL_OPERATOR(-, "sub")
@@ -216,6 +198,7 @@ RL_OPERATOR(==, "eq")
 RL_OPERATOR(!=, "ne")
 #undef RL_OPERATOR
 inline Var operator-(const Var& a) { return math::call_pointwise("neg", {a}); }
-inline Symbol operator-(const Symbol& a) { return Symbol("(-" + a.text() + ")"); }
+inline Symbol operator-(const Symbol& a) { return math::operator_symbol("-", {a}); }
+inline Symbol math::sigmoid(const Symbol& x) { return 1 / (1 + exp(-x)); }
 
 }  // namespace rl

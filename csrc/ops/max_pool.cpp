@@ -115,6 +115,8 @@ void Gather<N>::vjp(Back& b, const In& input, const In& taps, RL_WINDOWS) {
 
 template <int N>
 Var Scatter<N>::forward(const Var& grad, const Var& taps, const Ints& input_size, RL_WINDOWS) {
+  check(is_differentiable(grad.dtype()), kName<N>, ": gradients are floating, not ",
+        info(grad.dtype()).tensor_name);
   check_dtype(kName<N>, grad.dtype());
   check(grad.sizes() == taps.sizes(), kName<N>, ": grad of ", grad.sizes(), " and taps of ",
         taps.sizes(), " should have the same size");

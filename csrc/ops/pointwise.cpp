@@ -495,21 +495,7 @@ Var where(const Var& c, const Var& a, const Var& b) {
   return call_pointwise("where", {c, typed(a), typed(b)});
 }
 
-Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments) {
-  std::string text = std::string(name) + "(";
-  for (const Symbol& s : arguments) text += (text.back() == '(' ? "" : ", ") + s.text();
-  return Symbol(text + ")");
-}
-
 }  // namespace math
-
-Symbol::Symbol(double value) {
-  std::ostringstream out;
-  out.precision(17);
-  out << value;
-  text_ = out.str();
-  if (text_.find_first_of(".en") == std::string::npos) text_ += ".0";
-}
 
 namespace detail {
 

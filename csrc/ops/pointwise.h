@@ -53,7 +53,6 @@ struct One {};
 struct MinusOne {};
 
 using TensorPartial = Var (*)(const Var* in, const double* params, const Var& out);
-using SymbolText = std::string (*)();
 
 // What the runtime needs to know of a pointwise op.
 struct Pointwise {
@@ -74,9 +73,9 @@ struct Pointwise {
     int unit;                     // 1, -1, or 0 when there is a kernel
     cpu::Kernel kernel[kDTypes];  // reads the gradient, the inputs, the output
     TensorPartial tensor;
-    SymbolText symbol;
+    Formula symbol;
   } partial[3];
-  SymbolText symbol;
+  Formula symbol;
   mutable const Signature* signature;  // names of the inputs and parameters; null: not public
   NodeClass node;
   NodeClass number_node;  // used when an operand is a Python number; without a name: the same
@@ -299,19 +298,20 @@ Var tensor_partial(const Var* in, const double* params, const Var& out) {
 }
 
 // The inputs are called a, b, c, the parameters p0, p1, ..., the output y.
+inline constexpr const char* kParameters[] = {"p0", "p1", "p2", "p3"};
 template <size_t... P>
 std::array<Symbol, sizeof...(P) + 1> symbol_params(std::index_sequence<P...>) {
-  return {Symbol("p" + std::to_string(P))..., Symbol("")};
+  return {Symbol(kParameters[P])..., Symbol("a")};
 }
 template <class Op>
-std::string value_symbol() {
+Symbol value_symbol() {
   auto p = symbol_params(Indices<Op>{});
-  return Symbol(value_of<Op, Symbol>("a", "b", "c", p.data(), Indices<Op>{})).text();
+  return value_of<Op, Symbol>("a", "b", "c", p.data(), Indices<Op>{});
 }
 template <class Op, int K>
-std::string partial_symbol() {
+Symbol partial_symbol() {
   auto p = symbol_params(Indices<Op>{});
-  return Symbol(partial_of<Op, K, Symbol>("a", "b", "c", p.data(), "y", Indices<Op>{})).text();
+  return partial_of<Op, K, Symbol>("a", "b", "c", p.data(), "y", Indices<Op>{});
 }
 
 template <class Op, int K>

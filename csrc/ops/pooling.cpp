@@ -94,6 +94,8 @@ Ints with_spatial(const Ints& input, const Ints& spatial) {
 
 Var map_planes(const Var& x, int dims, const Ints& sizes,
                const std::function<cpu::AxisMaps()>& make_axes, bool transposed) {
+  check(!transposed || is_differentiable(x.dtype()), "gradients are floating, not ",
+        info(x.dtype()).tensor_name);
   MemoryFormat format = dims == 2 ? suggested_format(x.get()) : MemoryFormat::Contiguous;
   Var from = dense_in(format, x, x.dtype()), to = empty_in(format, sizes, x.dtype());
   if (from.numel() == 0 || to.numel() == 0) {

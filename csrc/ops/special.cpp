@@ -32,68 +32,78 @@ RL_INLINE float erfinv(float x) { return float(erfinv(double(x))); }
 inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
+// Code that formulas call, kept as text too: device compilers read what is compiled here.
+#define RL_DEVICE inline
+#define RL_SHARED(text_name, ...) \
+  __VA_ARGS__                     \
+  constexpr const char* text_name = #__VA_ARGS__;
+
 // Recurrence up to 10, then the asymptotic series.
-double digamma(double x) {
-  if (x == 0) return std::copysign(HUGE_VAL, -x);
-  double result = 0;
-  if (x < 0) {
-    double whole, fraction = std::modf(x, &whole);
-    if (fraction == 0) return NAN;
-    result = -M_PI / std::tan(M_PI * fraction);
-    x = 1 - x;
-  }
-  for (; x < 10; x += 1) result -= 1 / x;
-  double z = 1 / (x * x), series = 0;
-  for (double c : {1. / 12, -691. / 32760, 1. / 132, -1. / 240, 1. / 252, -1. / 120, 1. / 12})
-    series = (series + c) * z;
-  return result + std::log(x) - 0.5 / x - series;
-}
+RL_SHARED(
+    kDigamma, RL_DEVICE double digamma(double x) {
+      if (x == 0) return copysign(double(INFINITY), -x);
+      double result = 0;
+      if (x < 0) {
+        double whole, fraction = modf(x, &whole);
+        if (fraction == 0) return NAN;
+        result = -M_PI / tan(M_PI * fraction);
+        x = 1 - x;
+      }
+      for (; x < 10; x += 1) result -= 1 / x;
+      const double terms[] = {1. / 12,  -691. / 32760, 1. / 132, -1. / 240,
+                              1. / 252, -1. / 120,     1. / 12};
+      double z = 1 / (x * x), series = 0;
+      for (int i = 0; i < 7; i++) series = (series + terms[i]) * z;
+      return result + log(x) - 0.5 / x - series;
+    })
 inline float digamma(float x) { return float(digamma(double(x))); }
 inline Var digamma(const Var& x) { return call_pointwise("digamma", {x}); }
 inline Symbol digamma(const Symbol& x) { return call_symbol("digamma", {x}); }
 
-// Hurwitz's zeta for integers s > 1: the sum of (q + k)^-s over k = 0, 1, ...
-double zeta(double s, double q) {
-  if (q <= 0) {
-    double below = std::floor(q), fraction = q - below;
-    if (fraction == 0) return HUGE_VAL;
-    double sign = std::fmod(s, 2) == 0 ? 1 : -1;
-    return zeta(s, fraction) + sign * (zeta(s, 1 - fraction) - zeta(s, 1 - q));
-  }
-  if (q == HUGE_VAL) return 0;
-  double sum = 0;
-  for (; q < s + 10; q += 1) {
-    double term = std::pow(q, -s);
-    sum += term;
-    if (term <= sum * 1e-18) return sum;
-  }
-  // Euler and Maclaurin: the coefficients are B(2j) / (2j)!.
-  double power = std::pow(q, -s), rise = s * power / q;
-  sum += power * (q / (s - 1) + 0.5);
-  int j = 0;
-  for (double c : {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160,
-                   -691. / 1307674368000, 1. / 74724249600}) {
-    sum += c * rise;
-    rise *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
-    j++;
-  }
-  return sum;
-}
+// Hurwitz's zeta for integers s > 1: the sum of (q + k)^-s over k = 0, 1, ... Below zero by reflection;
+// then Euler and Maclaurin, whose coefficients are B(2j) / (2j)!.
+RL_SHARED(
+    kZeta,
+    RL_DEVICE double zeta_above(double s, double q) {
+      if (q == INFINITY) return 0;
+      double sum = 0;
+      for (; q < s + 10; q += 1) {
+        double term = pow(q, -s);
+        sum += term;
+        if (term <= sum * 1e-18) return sum;
+      }
+      const double terms[] = {1. / 12,         -1. / 720,     1. / 30240,
+                              -1. / 1209600,   1. / 47900160, -691. / 1307674368000,
+                              1. / 74724249600};
+      double power = pow(q, -s), rise = s * power / q;
+      sum += power * (q / (s - 1) + 0.5);
+      for (int j = 0; j < 7; j++) {
+        sum += terms[j] * rise;
+        rise *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
+      }
+      return sum;
+    } RL_DEVICE double zeta(double s, double q) {
+      if (q > 0) return zeta_above(s, q);
+      double fraction = q - floor(q), sign = fmod(s, 2.0) == 0 ? 1 : -1;
+      if (fraction == 0) return INFINITY;
+      return zeta_above(s, fraction) + sign * (zeta_above(s, 1 - fraction) - zeta_above(s, 1 - q));
+    })
 
 // The derivative of digamma of order n.
-double polygamma(double x, double n) {
-  if (n == 0) return digamma(x);
-  double magnitude = std::exp(std::lgamma(n + 1) + std::log(zeta(n + 1, x)));
-  if (n <= 170) magnitude = std::tgamma(n + 1) * zeta(n + 1, x);
-  return std::fmod(n, 2) == 1 ? magnitude : -magnitude;
-}
+RL_SHARED(
+    kPolygamma, RL_DEVICE double polygamma(double x, double n) {
+      if (n == 0) return digamma(x);
+      double magnitude = exp(lgamma(n + 1) + log(zeta(n + 1, x)));
+      if (n <= 170) magnitude = tgamma(n + 1) * zeta(n + 1, x);
+      return fmod(n, 2.0) == 1 ? magnitude : -magnitude;
+    })
 inline float polygamma(float x, float n) { return float(polygamma(double(x), double(n))); }
 Var polygamma(const Var& x, const Var& n) {
   double order = *n->data<double>();
   return run_pointwise(find_pointwise("polygamma"), &x, &order);
 }
 inline Symbol polygamma(const Symbol& x, const Symbol& n) {
-  return call_symbol("polygamma", {n, x});
+  return call_symbol("polygamma_of", {n, x});
 }
 
 template <class V>
@@ -103,6 +113,12 @@ V squared(V x) {
 
 }  // namespace
 }  // namespace math
+
+const char* gamma_functions() {
+  static const std::string text =
+      std::string(math::kDigamma) + "\n" + math::kZeta + "\n" + math::kPolygamma + "\n";
+  return text.c_str();
+}
 
 using namespace math;
 

@@ -206,6 +206,8 @@ PyMethodDef functions[] = {
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
     {"_add_node_methods", add_node_methods, METH_O, nullptr},
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},
+    {"_run_formula", run_formula, METH_VARARGS, "What the kernel of a formula computes."},
+    {"_formula_prelude", formula_prelude_text, METH_NOARGS, "Functions that formulas call."},
     {"_function_apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_apply)),
      METH_FASTCALL, nullptr},
     {"_function_run", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_run)),

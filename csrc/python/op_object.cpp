@@ -441,18 +441,7 @@ PyObject* describe_registry(PyObject*, PyObject*) {
         "family", op->family, "derivative", forms[int(op->form)], "domain", op->domain, "result",
         op->result, "former", op->former);
     if (entry && op->pointwise) {
-      PyObject* symbols = PyList_New(0);
-      PyObject* text = PyUnicode_FromString(op->pointwise->symbol().c_str());
-      PyDict_SetItemString(entry, "symbol", text);
-      Py_XDECREF(text);
-      for (int i = 0; i < op->pointwise->inputs; i++) {
-        auto symbol = op->pointwise->partial[i].symbol;
-        PyObject* partial = PyUnicode_FromString(symbol ? symbol().c_str() : "");
-        PyList_Append(symbols, partial);
-        Py_XDECREF(partial);
-      }
-      PyDict_SetItemString(entry, "partial_symbols", symbols);
-      Py_XDECREF(symbols);
+      if (!add_formulas(entry, *op->pointwise)) Py_CLEAR(entry);
     }
     if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
     Py_XDECREF(entry);

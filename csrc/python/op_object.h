@@ -38,5 +38,10 @@ extern const char* package_name;
 int add_ops(PyObject* tensor_dict, PyObject* namespaces);
 // The registry for Python: a list of dicts.
 PyObject* describe_registry(PyObject*, PyObject*);
+// Adds an op's formulas to its entry in the registry. False with an exception set.
+bool add_formulas(PyObject* entry, const Pointwise& op);
+PyObject* formula_prelude_text(PyObject*, PyObject*);
+// (number in the registry, partial or -1, tensors, numbers): what the formula's kernel computes.
+PyObject* run_formula(PyObject*, PyObject* args);
 
 }  // namespace rl

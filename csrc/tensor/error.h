@@ -3,8 +3,10 @@
 
 #include <Python.h>
 
-#include <sstream>
+#include <concepts>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace rl {
 
@@ -17,22 +19,51 @@ struct Error {
 // Thrown when a Python exception is already set.
 struct PythonError {};
 
+class Ints;
+
+// A part of a message: text, a number, a character or sizes. Messages are put together in one place:
+// as templates they were a tenth of the extension.
+class Word {
+ public:
+  Word(const char* text) : Word(std::string_view(text)) {}
+  Word(const std::string& text) : Word(std::string_view(text)) {}
+  Word(std::string_view text) : kind_(Kind::Text), text_(text) {}
+  Word(char c) : kind_(Kind::Character), integer_(c) {}
+  template <std::signed_integral T>
+  Word(T value) : kind_(Kind::Integer), integer_(value) {}
+  template <std::unsigned_integral T>
+  Word(T value) : kind_(Kind::Unsigned), unsigned_(value) {}
+  Word(double value) : kind_(Kind::Real), real_(value) {}
+  Word(const Ints& ints) : kind_(Kind::Sizes), sizes_(&ints) {}
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind : uint8_t { Text, Character, Integer, Unsigned, Real, Sizes } kind_;
+  union {
+    std::string_view text_;
+    long long integer_;
+    unsigned long long unsigned_;
+    double real_;
+    const Ints* sizes_;
+  };
+};
+std::string concat_parts(std::initializer_list<Word> parts);
+[[noreturn]] void fail_parts(PyObject* type, std::initializer_list<Word> parts);
+
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
+  return concat_parts({Word(parts)...});
 }
 
 template <class... Parts>
 [[noreturn]] void fail_as(PyObject* type, const Parts&... parts) {
-  throw Error{type, concat(parts...)};
+  fail_parts(type, {Word(parts)...});
 }
 
 // torch raises RuntimeError for most wrong values.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
-  throw Error{PyExc_RuntimeError, concat(parts...)};
+  fail_parts(PyExc_RuntimeError, {Word(parts)...});
 }
 
 template <class... Parts>

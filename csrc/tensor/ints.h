@@ -6,7 +6,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <new>
-#include <ostream>
 #include <utility>
 
 namespace rl {
@@ -88,13 +87,6 @@ class Ints {
   friend bool operator==(const Ints& a, const Ints& b) {
     return a.size_ == b.size_ &&
            std::memcmp(a.data(), b.data(), size_t(a.size_) * sizeof(int64_t)) == 0;
-  }
-
-  // As torch writes a shape in its messages: [2, 3].
-  friend std::ostream& operator<<(std::ostream& out, const Ints& ints) {
-    out << '[';
-    for (int i = 0; i < ints.size_; i++) out << (i ? ", " : "") << ints[i];
-    return out << ']';
   }
 
  private:

@@ -246,6 +246,26 @@ void with_types(DType d, const F& f) {
   });
 }
 
+template <class T, class C>
+void transpose(int64_t planes, const AxisMaps& axes, const T* y, T* x) {
+  Mapper<T, C> m(axes);
+  int64_t large = m.large(), small = m.small();
+  parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+    std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
+    std::vector<C> plane(size_t(std::is_same_v<T, C> ? 0 : large));
+    for (int64_t p = begin; p < end; ++p) {
+      const T* from = y + p * small;
+      T* to = x + p * large;
+      if constexpr (std::is_same_v<T, C>) {
+        m.transposed(from, to, sums.data(), row.data());
+      } else {
+        m.transposed(from, plane.data(), sums.data(), row.data());
+        put_row(plane.data(), large, to);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void map_axes(DType dtype, int64_t planes, const AxisMaps& axes, const void* x, void* y) {
@@ -262,25 +282,12 @@ void map_axes(DType dtype, int64_t planes, const AxisMaps& axes, const void* x, 
   });
 }
 
+// Gradients are floating: other types are not compiled.
 void map_axes_transposed(DType dtype, int64_t planes, const AxisMaps& axes, const void* y,
                          void* x) {
   with_types(dtype, [&]<class T, class C>(T, C) {
-    Mapper<T, C> m(axes);
-    int64_t large = m.large(), small = m.small();
-    parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
-      std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
-      std::vector<C> plane(size_t(std::is_same_v<T, C> ? 0 : large));
-      for (int64_t p = begin; p < end; ++p) {
-        const T* from = static_cast<const T*>(y) + p * small;
-        T* to = static_cast<T*>(x) + p * large;
-        if constexpr (std::is_same_v<T, C>) {
-          m.transposed(from, to, sums.data(), row.data());
-        } else {
-          m.transposed(from, plane.data(), sums.data(), row.data());
-          put_row(plane.data(), large, to);
-        }
-      }
-    });
+    if constexpr (!std::is_floating_point_v<C>) return;
+    else transpose<T, C>(planes, axes, static_cast<const T*>(y), static_cast<T*>(x));
   });
 }
 

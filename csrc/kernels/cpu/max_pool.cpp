@@ -274,14 +274,35 @@ RL_CLONES void scatter_tiles(const Pooling& p, const T* y, const uint8_t* taps, 
   }
 }
 
+template <class T, class F>
+void with_taps(T zero, const Pooling& p, const F& f) {
+  if (tap_type(p) == DType::U8) f(zero, uint8_t());
+  else f(zero, int32_t());
+}
 template <class F>
 void with_types(DType d, const Pooling& p, const F& f) {
   visit(d, [&]<class T>(T zero) {
-    if constexpr (!std::is_same_v<T, Bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>) {
-      if (tap_type(p) == DType::U8) f(zero, uint8_t());
-      else f(zero, int32_t());
-    }
+    if constexpr (!std::is_same_v<T, Bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>)
+      with_taps(zero, p, f);
   });
+}
+// Gradients are floating.
+template <class F>
+void with_floats(DType d, const Pooling& p, const F& f) {
+  visit(d, [&]<class T>(T zero) {
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, F16> || std::is_same_v<T, BF16>)
+      with_taps(zero, p, f);
+  });
+}
+// For elements that are only moved: a type of their size.
+template <class F>
+void with_sizes(DType d, const Pooling& p, const F& f) {
+  switch (itemsize(d)) {
+    case 1: return with_taps(uint8_t(), p, f);
+    case 2: return with_taps(int16_t(), p, f);
+    case 4: return with_taps(int32_t(), p, f);
+    default: return with_taps(int64_t(), p, f);
+  }
 }
 
 }  // namespace
@@ -306,7 +327,7 @@ void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
 
 bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y) {
   std::atomic<bool> valid{true};
-  with_types(d, p, [&]<class T, class Tap>(T, Tap) {
+  with_sizes(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
@@ -325,7 +346,7 @@ bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps,
 
 bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x) {
   std::atomic<bool> valid{true};
-  with_types(d, p, [&]<class T, class Tap>(T, Tap) {
+  with_floats(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
     bool tiles = tiles_by_two(p);
@@ -351,7 +372,7 @@ bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps
 
 bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) {
   std::atomic<bool> valid{true};
-  with_types(DType::F32, p, [&]<class T, class Tap>(T, Tap) {
+  with_taps(float(), p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t small = volume(p.output);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {

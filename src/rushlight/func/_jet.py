@@ -256,7 +256,7 @@ def _parameters(signature: str) -> list[tuple[str, float | None, bool]]:
 def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None:
     """By the op's partial derivatives; None where the call does not fit its formula."""
     for entry in _taylor.formulas().get(name, ()):
-        count = len(entry["partial_symbols"])
+        count = len(entry["partials"])
         names = _parameters(entry["signature"])
         given = dict(zip((n for n, _, _ in names), args, strict=False)) | kwargs
         values = [given.pop(n, default) for n, default, _ in names]
@@ -266,8 +266,7 @@ def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None
         fits = len(args) <= len(names) and not given
         fits = fits and all(isinstance(p, (int, float)) for p in params)
         fits = fits and all(isinstance(t, kinds) for t in tensors)
-        needed = [f"p{i}" in entry["symbol"] for i in range(4)].count(True)
-        if not fits or needed > len(params):
+        if not fits or entry["parameters"] > len(params):
             continue
         named = {n: p for (n, _, by_name), p in zip(names[count:], params, strict=True) if by_name}
         value = functools.partial(_value, name, params[: len(params) - len(named)], named)
@@ -344,12 +343,12 @@ def _pow(trace: Trace, a: Any, b: Any) -> Series:
             power = Product(power, _series(a))
         return power
     if isinstance(b, (int, float)):
-        entry = next(e for e in _taylor.formulas()["pow"] if "p0" in e["symbol"])
+        entry = next(e for e in _taylor.formulas()["pow"] if e["parameters"])
         value = functools.partial(lambda e, x: _ops["pow"](x, e), b)
         return Pointwise(entry, value, [_series(a)], [float(b)], trace.made)
     if not isinstance(a, _C.Tensor):
         a = _ops["full"]((), a, dtype=b.dtype)
-    entry = next(e for e in _taylor.formulas()["pow"] if "p0" not in e["symbol"])
+    entry = next(e for e in _taylor.formulas()["pow"] if not e["parameters"])
     return Pointwise(entry, _ops["pow"], [_series(a), _series(b)], [], trace.made)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 
 from rushlight import _C
-from rushlight.func._formula import parse
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _ops = _C._namespaces[""]
 
 # What the formulas call by the names of C.
-_FUNCTIONS = {"fabs": "abs", "rint": "round"}
+_FUNCTIONS = {"fabs": "abs", "rint": "round", "polygamma_of": "polygamma"}
 
 
 @functools.cache
@@ -28,7 +27,7 @@ def formulas() -> dict[str, list[dict[str, Any]]]:
     """The pointwise entries of the registry by name."""
     table: dict[str, list[dict[str, Any]]] = {}
     for entry in _C._registry():
-        if "symbol" in entry:
+        if "formula" in entry:
             table.setdefault(entry["name"], []).append(entry)
     return table
 
@@ -133,7 +132,7 @@ class Pointwise(Series):
     ) -> None:
         super().__init__([_of_tensors(value, [x[0] for x in inputs])])
         self.inputs, self.made = inputs, made
-        self.texts = entry["partial_symbols"]
+        self.formulas = entry["partials"]
         self.names: dict[str, Any] = dict(zip("abc", inputs, strict=False))
         self.names["y"] = self
         self.names.update({f"p{i}": p for i, p in enumerate(params)})
@@ -142,8 +141,8 @@ class Pointwise(Series):
     def partials(self) -> list[Series | None]:
         """None for a partial of one."""
         return [
-            as_series(read(parse(text), self.names, self.made)) if text else None
-            for text in self.texts
+            None if tree is None else as_series(Reading(self.names, self.made).of(tree))
+            for tree in self.formulas
         ]
 
     def next(self, n: int) -> Any:
@@ -182,34 +181,46 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def read(tree: Any, names: dict[str, Any], made: dict[Any, Series]) -> Any:
-    """The value of a formula: a series, or a number where nothing in it varies."""
-    if isinstance(tree, float):
-        return tree
-    if isinstance(tree, str):
-        return names[tree]
-    head, *parts = tree
-    values = [read(part, names, made) for part in parts]
-    if head in _COMPARISONS:
-        return _COMPARISONS[head](*map(at_start, values))
-    if head == "!":
-        return ~at_start(values[0])
-    if head == "isnan":
-        return _ops["isnan"](as_tensor(at_start(values[0])))
-    if head == "?":
-        return Choice(values[0], as_series(values[1]), as_series(values[2]))
-    if not any(isinstance(v, Series) for v in values):
-        return _constant(head, values)
-    if head == "neg":
-        return Map(lambda c, _: -c, as_series(values[0]))
-    a, b = (as_series(v) for v in (values if len(values) == 2 else (values[0], 0.0)))
-    if head in "+-":
-        return Sum(a, b, 1 if head == "+" else -1)
-    if head == "*":
-        return Product(a, b)
-    if head == "/":
-        return Quotient(a, b)
-    return pointwise(_FUNCTIONS.get(head, head), values, made)
+class Reading:
+    """The values of a formula's parts, each found once: series, or numbers where nothing varies.
+
+    A formula is a number, a name, or a tuple whose first item says what is done to the others.
+    """
+
+    def __init__(self, names: dict[str, Any], made: dict[Any, Series]) -> None:
+        self.names, self.made = names, made
+        self.found: dict[int, Any] = {}
+
+    def of(self, tree: Any) -> Any:
+        if isinstance(tree, float):
+            return tree
+        if isinstance(tree, str):
+            return self.names[tree]
+        if id(tree) not in self.found:
+            self.found[id(tree)] = self.value(tree[0], [self.of(part) for part in tree[1:]])
+        return self.found[id(tree)]
+
+    def value(self, head: str, values: list[Any]) -> Any:
+        if head in _COMPARISONS:
+            return _COMPARISONS[head](*map(at_start, values))
+        if head == "!":
+            return ~at_start(values[0])
+        if head == "isnan":
+            return _ops["isnan"](as_tensor(at_start(values[0])))
+        if head == "?:":
+            return Choice(values[0], as_series(values[1]), as_series(values[2]))
+        if not any(isinstance(v, Series) for v in values):
+            return _constant(head, values)
+        if head == "neg":
+            return Map(lambda c, _: -c, as_series(values[0]))
+        a, b = (as_series(v) for v in (values if len(values) == 2 else (values[0], 0.0)))
+        if head in "+-":
+            return Sum(a, b, 1 if head == "+" else -1)
+        if head == "*":
+            return Product(a, b)
+        if head == "/":
+            return Quotient(a, b)
+        return pointwise(_FUNCTIONS.get(head, head), values, self.made)
 
 
 def _number(value: Any) -> Any:

@@ -207,7 +207,7 @@ def stops(statement, error):
 
 
 def is_empty(value):
-    return hasattr(value, "numel") and not isinstance(value, type) and value.numel() == 0
+    return hasattr(type(value), "numel") and value.numel() == 0
 
 
 def is_nothing(value):
