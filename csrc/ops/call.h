@@ -86,6 +86,7 @@ struct OpRecord : OpTable {
   uint8_t tensor_count = 0, ended_count = 0;
   uint8_t tensors[kMaxParams], ended[kMaxParams];
   Holds holds[kMaxParams];
+  uint32_t saved = 0, saved_outputs = 0;  // what any gradient needs, as bits
   bool shareable;
 
   explicit OpRecord(const OpTable& table);

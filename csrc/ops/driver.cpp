@@ -319,11 +319,12 @@ Var prepare(const OpRecord& op, size_t outputs, Values args) {
   if (op.spares) spared.emplace(true);
   uint32_t saved = wanted_saves(op, node).arguments;
   char* kept = arguments_of(block);
-  for (int i = 0; i < op.count; i++) {
+  for (int t = 0; t < op.tensor_count; t++) {
+    int i = op.tensors[t];
     bool save = saved >> i & 1;
     if (op.holds[i] == Holds::Tensor) {
       keep(kept_tensor(op, kept, i), tensor(args[i]), save);
-    } else if (op.holds[i] == Holds::Tensors) {
+    } else {
       std::vector<KeptTensor>& all = kept_tensors(op, kept, i);
       all.resize(tensors(args[i]).size());
       for (size_t k = 0; k < all.size(); k++) keep(all[k], tensors(args[i])[k], save);
@@ -390,14 +391,17 @@ void each_saved(Node* node, SavedVisitor& visitor) {
   if (!block) return;
   const OpRecord& op = op_of(node);
   char* kept = arguments_of(block);
-  for (int i = 0; i < op.count; i++) {
+  for (int k = 0; k < op.tensor_count; k++) {
+    int i = op.tensors[k];
+    if (!(op.saved >> i & 1)) continue;
     const char* name = op.signature.params()[size_t(i)].name.c_str();
     if (op.holds[i] == Holds::Tensor) visitor.visit(kept_tensor(op, kept, i).saved, name);
-    else if (op.holds[i] == Holds::Tensors)
-      for (KeptTensor& k : kept_tensors(op, kept, i)) visitor.visit(k.saved, name);
+    else
+      for (KeptTensor& one : kept_tensors(op, kept, i)) visitor.visit(one.saved, name);
   }
   static const char* const names[kMaxKeptOutputs] = {"result", "result1", "result2"};
-  for (int i = 0; i < kMaxKeptOutputs; i++) visitor.visit(outputs_of(block)->outs[i], names[i]);
+  for (int i = 0; i < kMaxKeptOutputs; i++)
+    if (op.saved_outputs >> i & 1) visitor.visit(outputs_of(block)->outs[i], names[i]);
 }
 
 // _saved_dim, _saved_self_sym_sizes and the like.
@@ -422,11 +426,9 @@ PyObject* attribute(Node* node, const char* name) {
 // The op with choose(number of the tensor, named by `saves`, v) for each of its tensors.
 template <class F>
 void run_on_tangents(const OpRecord& op, Values args, void* result, const F& choose) {
-  uint32_t saved = 0;
-  for (const SavePlan::Group& group : op.plan.groups) saved |= group.arguments;
   size_t at = 0;
   Arguments chosen(op);
-  chosen.fill(args, [&](int i, const Var& v) { return choose(at++, bool(saved >> i & 1), v); });
+  chosen.fill(args, [&](int i, const Var& v) { return choose(at++, bool(op.saved >> i & 1), v); });
   run(op, chosen.values(), result);
 }
 
@@ -603,6 +605,10 @@ OpRecord::OpRecord(const OpTable& table)
     holds[i] = types[i]->holds;
     if (holds[i] != Holds::Value) tensors[tensor_count++] = i;
     else if (types[i]->destroy) ended[ended_count++] = i;
+  }
+  for (const SavePlan::Group& group : plan.groups) {
+    saved |= group.arguments;
+    saved_outputs |= group.outputs;
   }
   // Ops that rules of many derivatives are made of. None of them draws numbers or is called for
   // memory of its own.

@@ -1,4 +1,4 @@
-"""Law over the registry: values and gradients of every sample of every op are PyTorch's, in float64.
+"""Law over the registry: values and gradients of all samples of all ops are PyTorch's, in float64.
 
 An op without a single case fails.
 """
