@@ -334,7 +334,7 @@ FACTS = [
         "length",
         r"register_hook\(seen\)(.*\n)*.*\] = ",
         always,
-        "hooks of a view before it is written",
+        "hooks of a view that is written",
     ),
     ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
     ("dtype", r"autocast.*\n.*cross\(", always, "cross under autocast"),
