@@ -477,3 +477,9 @@ def test_the_legacy_constructor_stays_in_the_graph():
     x = torch.ones(2, requires_grad=True)
     torch.Tensor(x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+def test_a_truth_is_an_exponent():
+    x = torch.tensor([1 + 2j, 3j], requires_grad=True)
+    (g,) = torch.autograd.grad(torch.view_as_real(x**True).sum(), x, create_graph=True)
+    assert g.tolist() == [1 + 1j, 1 + 1j]

@@ -576,6 +576,9 @@ Var pow_number(const Var& a, const Var& exponent) {
   if (!real || is_complex(exponent.dtype())) {
     if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->data<int64_t>() < 0)
       fail("Integers to negative integer powers are not allowed.");
+    // A truth is a number in the derivative, which subtracts from it.
+    if (is_complex(a.dtype()) && exponent.dtype() == DType::Bool)
+      return apply<Pow>(a, Var(bool(*exponent->data<Bool>()) ? 1.0 : 0.0));
     return apply<Pow>(a, exponent);
   }
   double e = *to(exponent, DType::F64)->data<double>();

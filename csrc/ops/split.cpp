@@ -7,14 +7,14 @@ namespace {
 
 // Several views at once; the gradients that arrive are laid side by side.
 void cat_grads(Back& b, const In& input, int64_t dim, int count) {
-  Var whole = ops::zeros(input.sizes(), input.dtype());
-  int64_t start = 0;
   Vars parts;
   for (int i = 0; i < count; i++) parts.push_back(b.g_or_zeros(i));
   if (b.create_graph()) {
     b[0] = ops::cat(parts, dim);
     return;
   }
+  Var whole = empty(input.sizes(), input.dtype());  // the parts cover it
+  int64_t start = 0;
   for (const Var& part : parts) {
     Var region = ops::slice(whole, dim, start, start + part.size(int(dim)), 1);
     ops::copy_data(region.get(), part.get());

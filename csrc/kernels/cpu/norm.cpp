@@ -108,7 +108,7 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
   Vector<C> weight(d, w, n);
   const C *means = static_cast<const C*>(mean), *rstds = static_cast<const C*>(rstd);
   // Every chunk of rows sums into its own gw and gb; there are at most 32 of them.
-  int64_t grain = std::max((rows + 31) / 32, 16384 / std::max<int64_t>(n, 1));
+  int64_t grain = std::max((rows + 31) / 32, 4096 / std::max<int64_t>(n, 1));
   grain = std::max<int64_t>(grain, 1);
   int64_t chunks = gw || gb ? std::max<int64_t>((rows + grain - 1) / grain, 1) : 0;
   std::vector<double> sums(size_t(chunks * 2 * n));
