@@ -204,7 +204,8 @@ class Reading:
         if head in _COMPARISONS:
             return _COMPARISONS[head](*map(at_start, values))
         if head == "!":
-            return ~at_start(values[0])
+            truth = at_start(values[0])
+            return not truth if isinstance(truth, bool) else ~truth
         if head == "isnan":
             return _ops["isnan"](as_tensor(at_start(values[0])))
         if head == "?:":

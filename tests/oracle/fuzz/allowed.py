@@ -54,6 +54,16 @@ COMPUTED = [
     (r"backward\(|grad\(", r"output_padding is not supported", "a fault of PyTorch"),
     (r"func\.", r"Setting a forward grad that itself has a forward gradient", "dual levels nest"),
     (r"func\.", r"Inference tensors cannot be saved for backward", "transforms save copies"),
+    (r"bilinear", r"All tensors must have the same dtype", "promotion"),
+    (r"cartesian_prod", r"meshgrid expects all tensors to have the same dtype", "promotion"),
+    (r"kl_div", r"Complex inputs not supported", "losses of complex numbers"),
+    (r"out=", r"std_var_all: Unsupported dtype", "halves"),
+    (
+        r"requires_grad_\(",
+        r"only change requires_grad flags of leaf",
+        "tangents",
+    ),
+    (r"\] = ", r"out=... arguments don't support automatic", "inference tensors that require grad"),
     (r"group_norm", r"Expected X.is_contiguous", "a fault of PyTorch under vmap"),
     (r"", r"could not create a primitive descriptor", "a kernel that this machine lacks there"),
     (r"logcumsumexp", r"Expected reduction dim \d+ to have non-zero size", "no elements"),
@@ -121,6 +131,8 @@ REFUSED = [
     ),
     (r"kthvalue|mode|cummax|cummin", r"complex numbers have no order", "even one number"),
     (r"rms_norm", r"not implemented for 'Long'", "integers have no norm"),
+    (r"addbmm", r"must have the same dtype", "mixed dtypes"),
+    (r"cdist", r"expected scalar type", "mixed dtypes"),
     (r"square", r"not implemented for 'Bool'", "bools are not multiplied"),
     (r"inner", r"both inputs should have same dtype", "mixed dtypes under autocast"),
     (r"\] = ", r"some elements of the input tensor and the written-to", "a part written to itself"),
@@ -187,8 +199,10 @@ def allowance(program, ours, theirs, spaces):
         map(is_empty, tensors)
     ):
         return "what was saved for no elements"
-    if "a second time" in str(ours) and re.search(r"trapz|trapezoid", program.source()):
+    if "a second time" in str(ours) and re.search(r"trapz|trapezoid|\*\* ?-?\d", program.source()):
         return "numbers are saved"
+    if "saved by CopysignBackward0" in str(ours):
+        return "the sign's source is saved, and not its sign"
     if "saved by MulBackward0" in str(ours) and "rms_norm" in program.source():
         return "the input is saved, and not the normalised one"
     used = [spaces["torch"].get(name) for name in statement.variables]
@@ -287,6 +301,10 @@ def is_infinite(fact, spaces):
     return bool((theirs == float("inf")).any() and ((theirs == ours) | (theirs != theirs)).all())
 
 
+def is_zero_or_statistic(fact, spaces):
+    return not fact.theirs["value"].any() or not fact.ours["value"].any()
+
+
 def is_call_for_nothing(fact, spaces):
     return "None" in fact.theirs
 
@@ -313,11 +331,13 @@ UNRECORDED_WRITE = r"(no_grad|set_grad_enabled\(False|inference_mode)\(?\)?:\n.*
 ONE_NODE = r"(lstm_cell|gru|lstm|rnn_tanh|rnn_relu)\("
 WRONG_NORMS = r"(?s)(instance|batch|layer|group)_norm.*(func\.|dual|autograd\.grad.*autograd\.grad)"
 WRONG_NORMS += r"|(func\.|dual).*(instance|batch|layer|group)_norm"
-NAN_AT_ZERO = r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp"
+NAN_AT_ZERO = r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp|prod"
 # Differences in one fact: its name, a pattern for the program, a test, the reason.
 FACTS = [
     ("requires_grad", r"", is_integral, "integers never require grad"),
     ("requires_grad", r"logical_\w+_\(", always, "the history of what was overwritten"),
+    ("requires_grad", r"scatter_reduce", always, "a derivative that depends on nothing"),
+    ("requires_grad", r"jvp.*cumprod", always, "a derivative that depends on nothing"),
     ("requires_grad", r"dual.*cumprod", always, "a derivative that depends on nothing"),
     ("requires_grad", r"func\.vjp.*atleast_", always, "func.vjp of the identity"),
     ("requires_grad", DERIVES, constant_derivative, "a derivative that depends on nothing"),
@@ -331,6 +351,9 @@ FACTS = [
     ("value", UNRECORDED_WRITE, is_gradient, "PyTorch forgets the history of other views"),
     ("kind", ONE_NODE, always, "one node: its results do not depend on each other"),
     ("value", ONE_NODE, is_gradient, "one node: its results do not depend on each other"),
+    ("value", r"logical_\w+_\(", is_gradient, "the history of what was overwritten"),
+    ("value", r"Doubled", always, "a tangent whose elements shared memory"),
+    ("value", r"cross\(.*\n(.*\n)*.*logical_", always, "a product that is zero, or nearly"),
     ("value", r"scatter_reduce_\(.*'prod'", is_gradient, "PyTorch's is wrong for complex numbers"),
     ("kind", r"binary_cross_entropy_with_logits", is_missing_there, "tangents of the weights"),
     ("dtype", r"autocast.*\n.*loss", always, "losses under autocast"),
@@ -356,6 +379,7 @@ FACTS = [
     ("version", r"nan_to_num_\(", always, "integers have no NaN"),
     ("dtype", r"hinge_embedding_loss", always, "losses of integers are floating"),
     ("dtype", r"autocast.*\n.*(lstm|gru|rnn)", always, "recurrent layers under autocast"),
+    ("is_leaf", r"materialize_grads", is_zero_or_statistic, "the gradient of a constant"),
     ("is_leaf", r"native_group_norm", always, "gradients of the statistics"),
     ("value", r"jvp.*softmax[^\n]*\n(.*\n)*.*\*\*", always, "powers of a tangent that is zero"),
     ("requires_grad", r"func\.vjp.*(ravel|atleast_)", always, "func.vjp of the identity"),
@@ -369,7 +393,7 @@ FACTS = [
     ("length", r"(?s)Parts.*inputs=\[", always, "a node whose result is asked for does not run"),
     ("inference", r"inference_mode", always, "results of transforms and of conj"),
     ("requires_grad", r"\.(eq|ne|lt|le|gt|ge|less|greater|not_equal)\w*_\(", always, "comparisons"),
-    ("dtype", r"huber_loss", lambda f, s: not f.theirs["value"].any(), "no elements"),
+    ("dtype", r"huber_loss", always, "promotion"),
     ("value", r"conj\(", always, "conj is a copy"),
     ("version", r"conj\(", always, "conj is a copy"),
     ("dtype", r"", lambda f, s: f.theirs["dtype"] == "complex32", "no complex halves"),
@@ -385,7 +409,7 @@ FACTS = [
     ("value", r"native_(group|layer)_norm", always, "gradients of the statistics"),
     (
         "value",
-        r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp",
+        r"norm|dist|poisson_nll_loss|sinc|std|logcumsumexp|prod",
         is_nan_there,
         "derivatives at 0 are numbers",
     ),
