@@ -2,6 +2,8 @@
 // become functions of untyped arguments. What is compiled for each op is this and no more.
 #pragma once
 
+#include <string_view>
+
 #include "ops/call.h"
 #include "ops/formula.h"
 
@@ -17,6 +19,56 @@ constexpr ResultKind result_kind() {
                      })
     return ResultKind::Several;
   else return ResultKind::Other;
+}
+
+// Whether a parameter that a signature declares with this word may be of type T in forward.
+template <class T>
+struct Declared {
+  static constexpr bool fits(std::string_view word) {
+    if constexpr (std::is_same_v<T, Var>) {
+      if (word.ends_with('?')) word.remove_suffix(1);
+      return word == "Tensor" || word == "Tensor|Number" || word == "Number";
+    }
+    return (std::is_same_v<T, Vars> && (word == "Tensor[]" || word == "tensors")) ||
+           (std::is_same_v<T, Ints> && (word == "int[]" || word == "size")) ||
+           (std::is_same_v<T, int64_t> && word == "int") ||
+           (std::is_same_v<T, double> && word == "float") ||
+           (std::is_same_v<T, bool> && word == "bool") ||
+           (std::is_same_v<T, DType> && word == "dtype") ||
+           (std::is_same_v<T, Device> && word == "device") ||
+           (std::is_same_v<T, std::string> && word == "str") ||
+           (std::is_same_v<T, Generator*> && word == "Generator?") ||
+           (std::is_same_v<T, PyObject*> && (word == "object" || word == "object?"));
+  }
+};
+template <class T>
+struct Declared<std::optional<T>> {
+  static constexpr bool fits(std::string_view word) {
+    if (!word.ends_with('?')) return false;
+    word.remove_suffix(1);
+    return Declared<T>::fits(word);
+  }
+};
+
+// The type of the parameter that `text` begins with, which is then cut off.
+constexpr std::string_view next_word(std::string_view& text) {
+  if (text.starts_with("*, ")) text.remove_prefix(3);
+  size_t end = 0;
+  int depth = 0;
+  for (; end < text.size() && (depth > 0 || (text[end] != ',' && text[end] != ')')); end++)
+    depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+  std::string_view word = text.substr(0, std::min(end, text.find(' ')));
+  text.remove_prefix(std::min(end + 2, text.size()));
+  return word;
+}
+
+// Whether the text of a signature declares the parameters of forward.
+template <class... T>
+constexpr bool declares(std::string_view text) {
+  text.remove_prefix(text.find('(') + 1);
+  bool fits = true;
+  ((fits = fits && Declared<T>::fits(next_word(text))), ...);
+  return fits && (text.empty() || text == ")" || text.starts_with("->") || text.starts_with("> "));
 }
 
 template <size_t N>
@@ -45,6 +97,7 @@ template <class Op, class R, class... A>
 struct Runner<Op, R (*)(A...)> {
   static constexpr size_t count = sizeof...(A);
   static_assert(count <= kMaxParams);
+  static_assert(declares<std::decay_t<A>...>(Op::signature), "signature and forward differ");
   static constexpr const ArgumentType* types[] = {&argument_type<std::decay_t<A>>..., nullptr};
   static constexpr auto places = sums<count>({argument_type<std::decay_t<A>>.size...});
   static constexpr auto kept_places = sums<count>({argument_type<std::decay_t<A>>.kept_size...});
