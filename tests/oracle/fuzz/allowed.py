@@ -327,7 +327,6 @@ def always(fact, spaces):
 
 
 DERIVES = r"func\.|dual|autograd\.|create_graph"
-UNRECORDED_WRITE = r"(no_grad|set_grad_enabled\(False|inference_mode)\(?\)?:\n.*(\] = |_\()"
 ONE_NODE = r"(lstm_cell|gru|lstm|rnn_tanh|rnn_relu)\("
 WRONG_NORMS = r"(?s)(instance|batch|layer|group)_norm.*(func\.|dual|autograd\.grad.*autograd\.grad)"
 WRONG_NORMS += r"|(func\.|dual).*(instance|batch|layer|group)_norm"
@@ -347,8 +346,6 @@ FACTS = [
     ("dtype", r"native_\w+_norm", always, "statistics of halves are float32"),
     ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
     ("kind", r"scatter_reduce", is_missing_there, "tangents of reductions without self"),
-    ("kind", UNRECORDED_WRITE, is_missing_there, "PyTorch forgets the history of other views"),
-    ("value", UNRECORDED_WRITE, is_gradient, "PyTorch forgets the history of other views"),
     ("kind", ONE_NODE, always, "one node: its results do not depend on each other"),
     ("value", ONE_NODE, is_gradient, "one node: its results do not depend on each other"),
     ("value", r"logical_\w+_\(", is_gradient, "the history of what was overwritten"),
