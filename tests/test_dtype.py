@@ -318,3 +318,4 @@ def test_complex_numbers_divided_by_zero_are_infinite():
     inf = float("inf")
     assert torch.view_as_real(z)[:2].tolist() == [[inf, inf], [-inf, inf]]
     assert z[2].isnan()
+    assert torch.view_as_real(torch.tensor([0j]).reciprocal())[0, 0] == inf

@@ -296,7 +296,7 @@ struct Reciprocal : Unary<Reciprocal> {
   static constexpr Result result = Result::Float;
   static constexpr auto domain = "nonzero";
   static constexpr Save saves[] = {Save::Out};
-  template <class V> static V value(V x) { return V(1) / x; }
+  template <class V> static V value(V x) { return quotient(V(1), x); }
   template <class V> static V partial(V, V y) { return -(y * y); }
 };
 RL_POINTWISE(Reciprocal)
