@@ -230,6 +230,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__C() {
   using namespace rl;
+  reserve_stack();
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   PyObject* namespaces = PyDict_New();

@@ -1,6 +1,8 @@
 #include "tensor/allocator.h"
 
+#include <alloca.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +134,16 @@ void release_cached_blocks() {
     }
   }
   stats.cached_bytes = 0;
+}
+
+void reserve_stack() {
+#ifdef __linux__
+  constexpr size_t kRoom = 1 << 20;
+  rlimit limit;
+  if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur < 4 * kRoom)
+    return;
+  *static_cast<volatile char*>(alloca(kRoom)) = 0;
+#endif
 }
 
 }  // namespace rl

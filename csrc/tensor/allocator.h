@@ -26,4 +26,8 @@ MemoryStats memory_stats();
 void reset_peak_memory_stats();
 void release_cached_blocks();
 
+// The main thread's stack grows as it is used, and a program whose memory ran out would die where it
+// first needs more of it. Its next megabyte is mapped at once; no page of it is used yet.
+void reserve_stack();
+
 }  // namespace rl
