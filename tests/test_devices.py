@@ -76,7 +76,7 @@ RAISES = {
     "torch.zeros(2).xpu()": AssertionError,
     "torch.zeros(2, device='xpu')": AssertionError,
     "torch.zeros(2, device='mps')": NotImplementedError,
-    "torch.zeros(2).to('meta')": NotImplementedError,
+    "torch.zeros(2).to('mps')": NotImplementedError,
     "torch.Generator('cuda')": AssertionError,
     "torch.set_default_device('cuda')": AssertionError,
     "torch.nn.Linear(2, 2).cuda()": AssertionError,

@@ -2,7 +2,7 @@
 #include "autograd/batch.h"
 #include "autograd/engine.h"
 #include "autograd/forward.h"
-#include "ops/broadcast.h"
+#include "kernels/launch.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -51,8 +51,8 @@ bool obeys_layout(const Tensor* grad, const Tensor* variable) {
 
 Var in_layout_of(const Tensor* variable, const Var& grad) {
   Var copy = is_dense(variable->sizes, variable->strides)
-                 ? empty_strided(variable->sizes, variable->strides, grad->dtype)
-                 : empty(variable->sizes, grad->dtype);
+                 ? empty_strided(variable->sizes, variable->strides, grad->dtype, grad->device())
+                 : empty(variable->sizes, grad->dtype, grad->device());
   ops::copy_data(copy.get(), grad.get());
   return copy;
 }

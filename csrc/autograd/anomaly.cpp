@@ -8,13 +8,13 @@ namespace {
 
 // A sum is NaN when an element is, or when infinities of both signs meet: only then look closer.
 bool has_nan(const Var& v) {
-  if (!is_differentiable(v->dtype) || v->numel == 0) return false;
+  if (!is_differentiable(v->dtype) || v->numel == 0 || !has_data(v.get())) return false;
   GradMode off(false);
   Var parts = is_complex(v->dtype) ? ops::view_as_real(ops::contiguous(v)) : v;
   Var sum = ops::to(ops::sum(parts, {}, false), DType::F64);
-  if (*sum->data<double>() == *sum->data<double>()) return false;
+  if (*sum->host<double>() == *sum->host<double>()) return false;
   Var wide = ops::to(ops::contiguous(parts), DType::F64);
-  const double* x = wide->data<double>();
+  const double* x = wide->host<double>();
   for (int64_t i = 0; i < wide->numel; i++)
     if (x[i] != x[i]) return true;
   return false;

@@ -109,7 +109,7 @@ void give_samples(Tensor* t, const HiddenDims& hidden) {
   check(is_exclusive(t), "vmap: a tensor that is not batched (sizes ", t->sizes,
         ") cannot be filled with numbers that differ between samples; make it inside, or from a "
         "batched tensor");
-  Var all = empty(hidden.prefixed(t->sizes), t->dtype);
+  Var all = empty(hidden.prefixed(t->sizes), t->dtype, t->device());
   std::swap(t->storage, all->storage);
   int n = hidden.count();
   t->offset = 0;
@@ -183,7 +183,7 @@ Var HiddenDims::hide(const Var& physical) const {
 Var HiddenDims::sample(const Var& v, int64_t n) const {
   const Batch* batch = batch_of(v.get());
   if (!batch) return v;
-  if (samples() == 0) return ops::zeros(v.sizes(), v.dtype());
+  if (samples() == 0) return ops::zeros(v.sizes(), v.dtype(), v.device());
   int64_t offset = v->offset;
   for (int i = count() - 1; i >= 0; n /= sizes[i], i--) {
     int at = index_of(batch->levels, levels[i]);
@@ -196,7 +196,7 @@ Var HiddenDims::sample(const Var& v, int64_t n) const {
 
 Var HiddenDims::join(const char* op, const std::vector<Var>& results) const {
   const Ints& own = results[0].sizes();
-  if (samples() == 0) return empty(prefixed(own), results[0].dtype());
+  if (samples() == 0) return empty(prefixed(own), results[0].dtype(), results[0].device());
   for (const Var& v : results)
     check(v.sizes() == own, "vmap: ", op, " gives samples results of different shapes, ", own,
           " and ", v.sizes(), ": operators that can output dynamic shape cannot be batched then");

@@ -106,6 +106,8 @@ Var all_samples(const Tensor* t);
 inline void require_plain(const Tensor* t, const char* what) {
   if (batch_of(t)) [[unlikely]]
     refuse_batched(what);
+  if (t->device() != kHost) [[unlikely]]
+    t->fail_host_access();
 }
 
 }  // namespace rl

@@ -224,7 +224,7 @@ class Run {
       event.node(node);
     Tensor* variable = accumulated_variable(node);
     const TensorMeta& meta = node->output;
-    if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, 0, grad, meta);
+    if (!fits(grad, meta)) conform(node, 0, grad, meta);
     bool watched = node->hooks && node->hooks->post;
     Var seen = watched ? for_user(grad) : Var();
     // A leaf that was told since not to require grad takes none; its hooks see the pass.
@@ -284,7 +284,7 @@ class Run {
     next.zero |= zero;
     if (grad) {
       const TensorMeta& meta = to.node->meta(to.nr);
-      if (grad->sizes != meta.sizes || grad->dtype != meta.dtype) conform(node, int(i), grad, meta);
+      if (!fits(grad, meta)) conform(node, int(i), grad, meta);
       if (batch_of(grad.get())) [[unlikely]] {
         GradMode mode(request_.create_graph);
         grad = sum_left_levels(grad, meta.batch);
@@ -311,6 +311,11 @@ class Run {
     if (--next.waiting == 0) push(to.node);
   }
 
+  static bool fits(const Var& grad, const TensorMeta& meta) {
+    return grad->sizes == meta.sizes && grad->dtype == meta.dtype &&
+           (!devices_mix || grad->device() == meta.device);
+  }
+
   // Sums a broadcast gradient and casts it, so that rules need not.
   void conform(Node* node, int i, Var& grad, const TensorMeta& meta) {
     GradMode mode(request_.create_graph);
@@ -322,6 +327,10 @@ class Run {
                " - got ", grad->sizes, " but expected shape compatible with ", meta.sizes);
         grad = ops::sum_to(grad, meta.sizes);
       }
+      if (grad->device() != meta.device)
+        fail("Function ", Py_TYPE(node)->tp_name, " returned an invalid gradient at index ", i,
+             " - expected device ", kDeviceNames[meta.device.type], " but got ",
+             kDeviceNames[grad->device().type]);
       if (grad->dtype != meta.dtype) grad = ops::to(grad, meta.dtype);
     } catch (...) {
       raise_current_exception();

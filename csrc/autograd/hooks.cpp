@@ -41,6 +41,9 @@ void check_same(const Var& before, const Var& after, PyObject* hook) {
   if (before->dtype != after->dtype)
     fail("hook '", hook_name(hook), "' has changed the type of value (was torch.",
          name(before->dtype), " got torch.", name(after->dtype), ")");
+  if (before->device() != after->device())
+    fail("hook '", hook_name(hook), "' has changed the device of value (was ",
+         kDeviceNames[before->device().type], " got ", kDeviceNames[after->device().type], ")");
 }
 
 // Calls every hook of the dict on the gradient; each may replace it.

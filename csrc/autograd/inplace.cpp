@@ -19,7 +19,8 @@ void apply_slices(Node* node, Pass& pass) {
   const Var& g = pass.grads[0];
   Var taken = part.read(g);
   if (pass.wants(1)) pass.results[1] = pass.create_graph ? taken : ops::clone(taken);
-  if (pass.wants(0)) pass.results[0] = part.written(g, ops::zeros(taken.sizes(), taken.dtype()));
+  if (pass.wants(0))
+    pass.results[0] = part.written(g, ops::zeros(taken.sizes(), taken.dtype(), taken.device()));
 }
 
 const NodeClass slices_class = {.name = "CopySlices",

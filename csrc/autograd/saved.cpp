@@ -92,7 +92,7 @@ Var empty_stand_in(Tensor* t) {
   if (!requires_grad(t) || !is_differentiable(t->dtype)) return {};
   Edge edge = gradient_edge(t);
   if (!edge.node) return {};
-  Var v = empty({0}, t->dtype);
+  Var v = empty({0}, t->dtype, t->device());
   v->grad_fn = edge.node;
   v->output_nr = edge.nr;
   if (edge.node->leads_to_python) mark(v.get());
@@ -258,7 +258,7 @@ Var SavedTensor::unpack(Node* owner) const {
         Plain plain;
         Var then = ops::contiguous(v), now = ops::contiguous(alias(p.input));
         size_t bytes = size_t(then->numel * itemsize(then->dtype));
-        if (std::memcmp(then->data(), now->data(), bytes) != 0)
+        if (has_data(then.get()) && std::memcmp(then->data(), now->data(), bytes) != 0)
           fail("a tensor of shape ", p.input->sizes, " saved by ", Py_TYPE(owner)->tp_name,
                ", the backward of ", owner->where.text_with_source(),
                ", was modified outside rushlight: its memory is shared with NumPy, DLPack, a "

@@ -128,7 +128,8 @@ void CallKey::add(const Var& v) {
     if (t->grad_fn) return;
   }
   add(t->sizes);
-  if (std::all_of(t->strides.begin(), t->strides.end(), [](int64_t s) { return s == 0; }))
+  if (has_data(t) &&
+      std::all_of(t->strides.begin(), t->strides.end(), [](int64_t s) { return s == 0; }))
     return add_bytes(t->data(), t->numel > 0 ? itemsize(t->dtype) : 0);
   add(t->strides);
   put(number_of(t->storage));

@@ -12,12 +12,13 @@ bool all_zero(const Var* grads, uint32_t count) {
   bool any = false;
   for (uint32_t i = 0; i < count; i++) {
     if (!grads[i]) continue;
-    if (batch_of(grads[i].get())) return false;  // samples may differ
+    // Samples may differ, and nobody knows what is in a meta tensor.
+    if (batch_of(grads[i].get()) || !has_data(grads[i].get())) return false;
     any = true;
     Var parts = ops::contiguous(grads[i]);
     if (is_complex(parts->dtype)) parts = ops::view_as_real(parts);
     Var wide = ops::to(parts, DType::F64);
-    const double* x = wide->data<double>();
+    const double* x = wide->host<double>();
     for (int64_t k = 0; k < wide->numel; k++)
       if (x[k] != 0) return false;
   }

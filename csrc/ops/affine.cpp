@@ -1,5 +1,5 @@
 // A tensor plus a product: linear layers and the add... contractions.
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/contraction.h"
 
@@ -25,14 +25,14 @@ Var begin_with(const Var& input, const Ints& sizes, DType dtype, double beta) {
   check_expands(input, sizes);
   check(input.dtype() == dtype, "self and mat2 must have the same dtype, but got ",
         info(input.dtype()).tensor_name, " and ", info(dtype).tensor_name);
-  Var out = empty(sizes, dtype);
+  Var out = empty(sizes, dtype, input.device());
   if (beta != 0) ops::copy_data(out.get(), input.get());
   return out;
 }
 
 // factor * x, of x's dtype.
 Var times(const Var& x, double factor) {
-  return factor == 1 ? x : x * ops::full({}, factor, x.dtype());
+  return factor == 1 ? x : x * ops::full({}, factor, x.dtype(), x.device());
 }
 
 // At alpha = 0 the factors count for nothing where BLAS computes; elsewhere, as in PyTorch, a NaN in
@@ -263,7 +263,7 @@ struct LinearLayer : General {
   static Var forward(const Var& input, const Var& weight, const Var& bias) {
     Ints sizes = input.sizes();
     sizes[sizes.size() - 1] = weight.size(0);
-    Var out = empty(sizes, input.dtype()), rows = as_rows(input);
+    Var out = empty(sizes, input.dtype(), input.device()), rows = as_rows(input);
     Factor a{rows.get()}, b{weight.get(), true};
     if (bias) multiply_with_bias(a, b, ops::contiguous(bias), out.get());
     else multiply(a, b, out.get());
@@ -294,7 +294,7 @@ struct LinearLayer : General {
     }
     Var rows = as_rows(ops::contiguous(g));
     if (b.wants(0)) {
-      Var gx = empty(input.sizes(), g.dtype());
+      Var gx = empty(input.sizes(), g.dtype(), g.device());
       multiply({rows.get()}, {math::conj(*weight).get()}, gx.get());
       b[0] = gx;
     }
@@ -303,9 +303,10 @@ struct LinearLayer : General {
       b[1] = product({rows.get(), true}, {x.get()});
     }
     if (b.wants(2)) {
-      Var gb = empty(bias.sizes(), g.dtype());
-      Unlocked unlocked(double(g.numel()), {rows.get(), gb.get()});
-      cpu::sum(g.dtype(), g.dtype(), rows->data(), gb->data(), 1, rows.size(0), rows.size(1));
+      Var gb = empty(bias.sizes(), g.dtype(), g.device());
+      Launch launch(double(g.numel()), {rows.get(), gb.get()});
+      on(rows).sum(g.dtype(), g.dtype(), rows->data(), gb->data(), 1, rows.size(0), rows.size(1),
+                   1);
       b[2] = gb;
     }
   }

@@ -12,11 +12,11 @@ namespace {
 void check_divisor(const Var* in) {
   const Var& b = in[1];
   if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
+  if (in[0].dtype() == DType::Bool && b.dtype() == DType::Bool) return;  // has no such op
   GradMode off(false);
   Var wide = ops::contiguous(ops::to(b, DType::I64));
-  const int64_t* x = wide->data<int64_t>();
-  for (int64_t i = 0; i < wide.numel(); i++)
-    if (x[i] == 0) fail("ZeroDivisionError: an integer divisor is zero (element ", i, ")");
+  kernel::Outside zero = on(wide).find_zero(wide->data<int64_t>(), wide.numel());
+  if (zero) fail("ZeroDivisionError: an integer divisor is zero (element ", zero.at, ")");
 }
 
 struct Add : Binary<Add> {
@@ -571,17 +571,17 @@ Var neg(const Var& a) { return apply<Neg>(a); }
 Var pow_number(const Var& a, const Var& exponent) {
   // True ** True: the one power of bools that torch has.
   if (a.dtype() == DType::Bool && exponent.dtype() == DType::Bool)
-    return *exponent->data<Bool>() ? clone(a) : full(a.sizes(), 1, DType::Bool);
+    return *exponent->host<Bool>() ? clone(a) : full(a.sizes(), 1, DType::Bool, a.device());
   bool real = is_floating(a.dtype());
   if (!real || is_complex(exponent.dtype())) {
-    if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->data<int64_t>() < 0)
+    if (is_integral(a.dtype()) && exponent.dtype() == DType::I64 && *exponent->host<int64_t>() < 0)
       fail("Integers to negative integer powers are not allowed.");
     // A truth is a number in the derivative, which subtracts from it.
     if (is_complex(a.dtype()) && exponent.dtype() == DType::Bool)
-      return apply<Pow>(a, Var(bool(*exponent->data<Bool>()) ? 1.0 : 0.0));
+      return apply<Pow>(a, Var(bool(*exponent->host<Bool>()) ? 1.0 : 0.0));
     return apply<Pow>(a, exponent);
   }
-  double e = *to(exponent, DType::F64)->data<double>();
+  double e = *to(exponent, DType::F64)->host<double>();
   const Pointwise& op = e == 2   ? pointwise_info<PowTwo>()
                         : e == 3 ? pointwise_info<PowThree>()
                                  : pointwise_info<PowScalar>();

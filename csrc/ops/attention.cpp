@@ -1,5 +1,5 @@
 // Attention.
-#include "kernels/cpu/attention.h"
+#include "kernels/kernels.h"
 
 #include <cmath>
 #include <limits>
@@ -34,7 +34,8 @@ Var summed(const Var& g, int64_t own) {
 Var probabilities(const Var& q, const Var& k, const Var& mask, bool causal, double scale) {
   Var scores = ops::matmul(q * Var(scale), turned(k));
   if (causal)
-    scores = scores + ops::triu(ops::full({q.size(-2), k.size(-2)}, -kInfinity, q.dtype()), 1);
+    scores = scores +
+             ops::triu(ops::full({q.size(-2), k.size(-2)}, -kInfinity, q.dtype(), q.device()), 1);
   if (!mask) return ops::softmax(scores, -1);
   scores = scores + mask;
   Var blind;
@@ -50,15 +51,17 @@ Var laid(const Var& x, DType dtype) {
   Var y = ops::to(x, dtype);
   return y->strides[3] == 1 || y.size(3) == 1 ? y : ops::contiguous(y);
 }
-cpu::Heads heads(const Var& x) { return {x->data(), x->strides[0], x->strides[1], x->strides[2]}; }
+kernel::Heads heads(const Var& x) {
+  return {x->data(), x->strides[0], x->strides[1], x->strides[2]};
+}
 
 // Memory in the order of another tensor's: heads within rows, or rows within heads.
 Var empty_as(const Var& like, int64_t columns, DType dtype) {
   Ints sizes = like.sizes();
   sizes[3] = columns;
-  if (like->strides[1] >= like->strides[2]) return empty(sizes, dtype);
+  if (like->strides[1] >= like->strides[2]) return empty(sizes, dtype, like.device());
   Ints strides{sizes[1] * sizes[2] * columns, columns, sizes[1] * columns, 1};
-  return empty_strided(sizes, strides, dtype);
+  return empty_strided(sizes, strides, dtype, like.device());
 }
 
 struct Attention : General {
@@ -71,7 +74,7 @@ struct Attention : General {
 
   struct Call {
     DType dtype;
-    cpu::AttentionShape s;
+    kernel::AttentionShape s;
     Var q, k, v, mask;
     Call(const Var& query, const Var& key, const Var& value, const Var& attn_mask, bool causal,
          double scale)
@@ -83,7 +86,7 @@ struct Attention : General {
           v(laid(value, dtype)) {
       if (attn_mask) mask = ops::to(attn_mask, dtype);
     }
-    cpu::ScoreMask score_mask() const {
+    kernel::ScoreMask score_mask() const {
       if (!mask) return {};
       Ints at = broadcast_strides(mask.get(), {s.batch, s.heads, s.queries, s.keys});
       return {mask->data(), at[0], at[1], at[2], at[3]};
@@ -99,12 +102,11 @@ struct Attention : General {
                                     const Var& attn_mask, bool causal, double scale) {
     Call c(query, key, value, attn_mask, causal, scale);
     Var y = empty_as(c.q, c.s.value_width, c.dtype);
-    Var lse = empty({c.s.batch, c.s.heads, c.s.queries}, c.dtype);
+    Var lse = empty({c.s.batch, c.s.heads, c.s.queries}, c.dtype, query.device());
     {
-      Unlocked unlocked(c.work(),
-                        {c.q.get(), c.k.get(), c.v.get(), c.mask.get(), y.get(), lse.get()});
-      cpu::attention(c.dtype, c.s, heads(c.q), heads(c.k), heads(c.v), c.score_mask(), heads(y),
-                     lse->data());
+      Launch launch(c.work(), {c.q.get(), c.k.get(), c.v.get(), c.mask.get(), y.get(), lse.get()});
+      on(lse).attention(c.dtype, c.s, heads(c.q), heads(c.k), heads(c.v), c.score_mask(), heads(y),
+                        lse->data());
     }
     return {ops::to(y, query.dtype()), lse};
   }
@@ -118,10 +120,11 @@ struct Attention : General {
     Var g = laid(b.g(), c.dtype), y = laid(b.out(), c.dtype), lse = b.out(1);
     Var gq = empty_as(c.q, c.s.width, c.dtype), gk = empty_as(c.k, c.s.width, c.dtype),
         gv = empty_as(c.v, c.s.value_width, c.dtype);
-    Unlocked unlocked(c.work() * 3, {c.q.get(), c.k.get(), c.v.get(), c.mask.get(), g.get(),
-                                     y.get(), lse.get(), gq.get()});
-    cpu::attention_backward(c.dtype, c.s, heads(g), heads(c.q), heads(c.k), heads(c.v),
-                            c.score_mask(), heads(y), lse->data(), heads(gq), heads(gk), heads(gv));
+    Launch launch(c.work() * 3, {c.q.get(), c.k.get(), c.v.get(), c.mask.get(), g.get(), y.get(),
+                                 lse.get(), gq.get()});
+    on(lse).attention_backward(c.dtype, c.s, heads(g), heads(c.q), heads(c.k), heads(c.v),
+                               c.score_mask(), heads(y), lse->data(), heads(gq), heads(gk),
+                               heads(gv));
     b[0] = gq;
     b[1] = gk;
     b[2] = gv;
@@ -188,7 +191,7 @@ struct ScaledDotProductAttention : Composite {
     double scale = given ? *given : 1 / std::sqrt(double(query.size(-1)));
     Var mask = attn_mask;
     if (mask && mask.dtype() == DType::Bool)
-      mask = math::where(mask, Var(0), ops::full({}, -kInfinity, query.dtype()));
+      mask = math::where(mask, Var(0), ops::full({}, -kInfinity, query.dtype(), query.device()));
     bool shared = gqa && key.size(-3) != query.size(-3);
     if (dropout_p > 0 || (mask && is_tracked(mask.get())) || key.numel() == 0 ||
         value.numel() == 0 || query.numel() == 0)
@@ -230,7 +233,7 @@ struct ScaledDotProductAttention : Composite {
     }
     Var p = probabilities(query, key, mask ? ops::to(mask, query.dtype()) : mask, causal, scale);
     if (dropout_p > 0) {
-      Var kept = empty(p.sizes(), DType::Bool);
+      Var kept = empty(p.sizes(), DType::Bool, query.device());
       fill_bernoulli(kept.get(), 1 - dropout_p, generator_value(Py_None));
       p = p * ops::to(kept, p.dtype()) * Var(dropout_p == 1 ? 0 : 1 / (1 - dropout_p));
     }

@@ -1,5 +1,5 @@
 // Means over windows: of one shape, or of a grid that covers the input.
-#include "kernels/cpu/axis_map.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/layout.h"
 #include "ops/op.h"
@@ -10,20 +10,20 @@ namespace rl {
 namespace {
 
 // The map along the dimensions before the spatial ones of a plane of fewer than three.
-void add_identities(cpu::AxisMaps& axes, int count) {
+void add_identities(kernel::AxisMaps& axes, int count) {
   for (int i = 0; i < count; i++) {
     axes.emplace_back(1, 1);
     axes.back().add_window(0, 1);
   }
 }
 
-cpu::AxisMaps window_means(const Windows& w, const Ints& input, const Ints& output,
-                           bool count_include_pad, std::optional<int64_t> divisor) {
-  cpu::AxisMaps axes;
+kernel::AxisMaps window_means(const Windows& w, const Ints& input, const Ints& output,
+                              bool count_include_pad, std::optional<int64_t> divisor) {
+  kernel::AxisMaps axes;
   add_identities(axes, 3 - w.dims);
   for (int i = 0; i < w.dims; i++) {
     int64_t in = input[input.size() - w.dims + i], out = output[output.size() - w.dims + i];
-    cpu::AxisMap& axis = axes.emplace_back(in, out);
+    kernel::AxisMap& axis = axes.emplace_back(in, out);
     for (int64_t j = 0; j < out; j++) {
       int64_t begin = j * w.stride[i] - w.padding[i];
       int64_t end = std::min(begin + w.kernel[i], in + w.padding[i]), whole = end - begin;
@@ -36,12 +36,12 @@ cpu::AxisMaps window_means(const Windows& w, const Ints& input, const Ints& outp
   return axes;
 }
 
-cpu::AxisMaps grid_means(int dims, const Ints& input, const Ints& output) {
-  cpu::AxisMaps axes;
+kernel::AxisMaps grid_means(int dims, const Ints& input, const Ints& output) {
+  kernel::AxisMaps axes;
   add_identities(axes, 3 - dims);
   for (int i = 0; i < dims; i++) {
     int64_t in = input[input.size() - dims + i], out = output[output.size() - dims + i];
-    cpu::AxisMap& axis = axes.emplace_back(in, out);
+    kernel::AxisMap& axis = axes.emplace_back(in, out);
     for (int64_t j = 0; j < out; j++) {
       int64_t begin = j * in / out, end = ((j + 1) * in + out - 1) / out;
       axis.add_window(begin, end);

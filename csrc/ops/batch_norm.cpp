@@ -8,8 +8,8 @@
 
 namespace rl {
 
-cpu::ChannelShape channel_shape(const Ints& sizes) {
-  cpu::ChannelShape s{sizes[0], sizes[1], 1};
+kernel::ChannelShape channel_shape(const Ints& sizes) {
+  kernel::ChannelShape s{sizes[0], sizes[1], 1};
   for (int i = 2; i < sizes.size(); i++) s.inner *= sizes[i];
   return s;
 }
@@ -19,8 +19,8 @@ namespace {
 DType wide(DType d) { return compute_type(d); }
 
 // With the channels innermost, every pixel is a row of them.
-cpu::ChannelShape shape_in(MemoryFormat format, const Ints& sizes) {
-  cpu::ChannelShape s = channel_shape(sizes);
+kernel::ChannelShape shape_in(MemoryFormat format, const Ints& sizes) {
+  kernel::ChannelShape s = channel_shape(sizes);
   if (format == MemoryFormat::Contiguous) return s;
   return {s.batch * s.inner, s.channels, 1};
 }
@@ -80,14 +80,8 @@ void update(const Var& running, const Var& now, double momentum, double factor) 
   Plain plain;
   Var fresh = alias(now.get());
   if (running->contiguous && running.dtype() == now.dtype() && !batch_of(running.get())) {
-    visit(now.dtype(), [&](auto zero) {
-      using C = decltype(zero);
-      if constexpr (std::is_floating_point_v<C>)
-        for (int64_t i = 0; i < now.numel(); i++) {
-          C& r = running->data<C>()[i];
-          r = C(momentum * factor * double(now->data<C>()[i]) + (1 - momentum) * double(r));
-        }
-    });
+    on(running).blend(now.dtype(), running->data(), now->data(), now.numel(), 1 - momentum,
+                      momentum * factor);
     return;
   }
   Var next = alias(running.get()) * Var(1 - momentum) + fresh * Var(momentum * factor);
@@ -109,25 +103,26 @@ struct BatchNormOf : General {
                                     double eps) {
     DType d = input.dtype(), c = wide(d);
     MemoryFormat format = suggested_format(input.get());
-    cpu::ChannelShape s = shape_in(format, input.sizes());
+    kernel::ChannelShape s = shape_in(format, input.sizes());
     Var x = dense_in(format, input, c), w = dense_as(weight, c), b = dense_as(bias, c);
-    Var y = empty_in(format, x.sizes(), c), mean = empty({s.channels}, c),
-        rstd = empty({s.channels}, c);
+    Var y = empty_in(format, x.sizes(), c, input.device()),
+        mean = empty({s.channels}, c, input.device()),
+        rstd = empty({s.channels}, c, input.device());
     if (!training) {
       mean = ops::clone(dense_as(running_mean, c));
       rstd = Var(1) / math::sqrt(dense_as(running_var, c) + Var(eps));
-      Unlocked unlocked(double(x.numel()),
-                        {x.get(), w.get(), b.get(), mean.get(), rstd.get(), y.get()});
-      cpu::batch_norm_given(c, x->data(), data_or_null(w), data_or_null(b), mean->data(),
-                            rstd->data(), y->data(), s);
-      return {ops::to(y, d), mean, rstd, empty({0}, c)};
+      Launch launch(double(x.numel()),
+                    {x.get(), w.get(), b.get(), mean.get(), rstd.get(), y.get()});
+      on(x).batch_norm_given(c, x->data(), data_or_null(w), data_or_null(b), mean->data(),
+                             rstd->data(), y->data(), s);
+      return {ops::to(y, d), mean, rstd, empty({0}, c, input.device())};
     }
-    Var variance = empty({s.channels}, c);
+    Var variance = empty({s.channels}, c, input.device());
     {
-      Unlocked unlocked(double(x.numel()) * 3, {x.get(), w.get(), b.get(), y.get(), mean.get(),
-                                                rstd.get(), variance.get()});
-      cpu::batch_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
-                      rstd->data(), variance->data(), s, eps);
+      Launch launch(double(x.numel()) * 3,
+                    {x.get(), w.get(), b.get(), y.get(), mean.get(), rstd.get(), variance.get()});
+      on(x).batch_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
+                       rstd->data(), variance->data(), s, eps);
     }
     return {ops::to(y, d), mean, rstd, variance};
   }
@@ -137,25 +132,25 @@ struct BatchNormOf : General {
     if (b.create_graph()) return rule(b, input, weight, bias, training, eps);
     DType c = wide(input.dtype());
     Var g = b.g(), x, w, mean, rstd, gx, gw, gb;
-    if (b.wants(2)) gb = empty(bias.sizes(), c);
+    if (b.wants(2)) gb = empty(bias.sizes(), c, input.device());
     if (!b.wants(0) && !b.wants(1)) {
       b[2] = ops::reshape(ops::sum(dense_as(g, c), other_dims(input.dim()), false), bias.sizes());
       return;
     }
     x = *input, mean = b.out(1), rstd = b.out(2);
     MemoryFormat format = suggested_format(x.get());
-    cpu::ChannelShape s = shape_in(format, input.sizes());
+    kernel::ChannelShape s = shape_in(format, input.sizes());
     x = dense_in(format, x, c);
     g = dense_in(format, g, c);
     if (b.wants(0)) {
-      gx = empty_in(format, x.sizes(), c);
+      gx = empty_in(format, x.sizes(), c, input.device());
       if (weight) w = dense_as(*weight, c);
     }
-    if (b.wants(1)) gw = empty(weight.sizes(), c);
-    Unlocked unlocked(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
-                                              gx.get(), gw.get(), gb.get()});
-    cpu::batch_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
-                             data_or_null(gx), data_or_null(gw), data_or_null(gb), s, !training);
+    if (b.wants(1)) gw = empty(weight.sizes(), c, input.device());
+    Launch launch(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
+                                          gx.get(), gw.get(), gb.get()});
+    on(g).batch_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
+                              data_or_null(gx), data_or_null(gw), data_or_null(gb), s, !training);
     b[0] = gx;
     b[1] = gw;
     b[2] = gb;
@@ -217,7 +212,7 @@ std::array<Var, 4> normalize(const Var& input, const Var& weight, const Var& bia
   auto all = call<BatchNormOf>(input, weight, bias, training ? Var() : running_mean,
                                training ? Var() : running_var, training, eps);
   if (training && running_mean) {
-    cpu::ChannelShape s = channel_shape(input.sizes());
+    kernel::ChannelShape s = channel_shape(input.sizes());
     double count = double(s.batch) * double(s.inner);
     update(running_mean, all[1], momentum, 1);
     update(running_var, all[3], momentum, count / (count - 1));
@@ -242,7 +237,7 @@ struct NativeBatchNorm : Composite {
     auto [y, mean, rstd, variance] =
         normalize(input, weight, bias, running_mean, running_var, training, momentum, eps);
     if (training) return {y, alias(mean.get()), alias(rstd.get())};
-    return {y, empty({0}, mean.dtype()), empty({0}, mean.dtype())};
+    return {y, empty({0}, mean.dtype(), mean.device()), empty({0}, mean.dtype(), mean.device())};
   }
 };
 RL_OP(NativeBatchNorm)
@@ -288,7 +283,7 @@ struct BatchNormFunctional : Composite {
     return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   }
   static int64_t values_per_channel(const Var& input) {
-    cpu::ChannelShape s = channel_shape(input.sizes());
+    kernel::ChannelShape s = channel_shape(input.sizes());
     return s.batch * s.inner;
   }
 };

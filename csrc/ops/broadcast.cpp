@@ -80,25 +80,4 @@ bool can_cast(DType from, DType to) {
   return !(from != DType::Bool && to == DType::Bool);
 }
 
-namespace {
-thread_local bool stay_locked = false;
-}
-
-Locked::Locked() : before_(std::exchange(stay_locked, true)) {}
-Locked::~Locked() { stay_locked = before_; }
-
-Unlocked::Unlocked(double work, std::initializer_list<const Tensor*> tensors) {
-  constexpr double kWorth = 100000;  // about 20 microseconds
-  if (work < kWorth || stay_locked) return;
-  for (const Tensor* t : tensors)
-    if (t && count_ < 8) held_[count_++] = retain(t->storage);
-  state_ = PyEval_SaveThread();
-}
-
-Unlocked::~Unlocked() {
-  if (!state_) return;
-  PyEval_RestoreThread(state_);
-  for (int i = 0; i < count_; i++) release(held_[i]);
-}
-
 }  // namespace rl

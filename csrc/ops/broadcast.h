@@ -24,30 +24,4 @@ DType result_type(const Tensor* a, const Tensor* b);
 // Whether results of type `from` may be stored in `to`.
 bool can_cast(DType from, DType to);
 
-// Releases the GIL for a scope when the work is worth it, keeping the storages alive.
-class Unlocked {
- public:
-  // work: about the number of additions.
-  Unlocked(double work, std::initializer_list<const Tensor*> tensors);
-  ~Unlocked();
-  Unlocked(const Unlocked&) = delete;
-
- private:
-  PyThreadState* state_ = nullptr;
-  Storage* held_[8];
-  int count_ = 0;
-};
-
-// Keeps the GIL for a scope whatever the work, so that what is read, changed and stored there is one
-// step to other threads.
-class Locked {
- public:
-  Locked();
-  ~Locked();
-  Locked(const Locked&) = delete;
-
- private:
-  bool before_;
-};
-
 }  // namespace rl

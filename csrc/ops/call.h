@@ -51,6 +51,7 @@ struct OpTable {
   int8_t added_dims;
   bool function, method, inplace, out;
   bool is_view, spares, whole_history, bilinear, reads_numbers, sees_batches;
+  bool any_devices;  // its tensors may lie on different ones
 
   void (*forward)(Values args, void* result);
   void (*batched)(const HiddenDims& hidden, Values args, void* result);  // null: as `batching` says

@@ -82,6 +82,7 @@ void keep(KeptTensor& kept, const Var& v, bool save) {
   kept.defined = true;
   kept.sizes = v.sizes();
   kept.dtype = v.dtype();
+  kept.device = v.device();
   if (save) kept.saved.save_input(v.get());
 }
 
@@ -105,7 +106,7 @@ void apply(Node* node, Pass& pass) {
     const KeptTensor& input = kept_tensor(op, kept, 0);
     Var region = [&] {
       Plain plain;
-      return same_view(op, empty(input.sizes, input.dtype), kept);
+      return same_view(op, empty(input.sizes, input.dtype, input.device), kept);
     }();
     pass.results[0] = ops::embed(pass.grads[0], input.sizes, region->strides, region->offset);
   }

@@ -1,7 +1,7 @@
 // What the normalisations by channel share.
 #pragma once
 
-#include "kernels/cpu/channel_norm.h"
+#include "kernels/kernels.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -30,7 +30,7 @@ inline Var by_channel(const Var& v, int ndim) {
   return ops::reshape(v, sizes);
 }
 
-cpu::ChannelShape channel_shape(const Ints& sizes);
+kernel::ChannelShape channel_shape(const Ints& sizes);
 
 // batch_norm without the checks of nn.functional.
 Var batch_norm(const Var& input, const Var& weight, const Var& bias, const Var& running_mean,

@@ -1,7 +1,7 @@
 // Products of vectors, matrices and batches of matrices.
 #include "ops/contraction.h"
 
-#include "kernels/cpu/gemm_nd.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 
 namespace rl {
@@ -17,7 +17,7 @@ const char* cpp_name(DType d) {
   return names[int(d)];
 }
 
-// Products per microsecond of one addition per nanosecond: what Unlocked counts in.
+// Products per microsecond of one addition per nanosecond: what Launch counts in.
 double work_of(int64_t m, int64_t n, int64_t k) { return double(m) * double(n) * double(k) / 8; }
 
 bool is_columns(const Var& x) {
@@ -62,14 +62,14 @@ void check_batches(const Var& a, const Var& b) {
 
 void multiply(Factor a, Factor b, Tensor* into, double alpha, double beta) {
   int64_t m = a.rows(), n = b.cols(), k = a.cols();
-  Unlocked unlocked(work_of(m, n, k), {a.t, b.t, into});
-  cpu::gemm(into->dtype, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(), n);
+  Launch launch(work_of(m, n, k), {a.t, b.t, into});
+  on(into).gemm(into->dtype, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(), n);
 }
 
 void multiply_with_bias(Factor a, Factor b, const Var& bias, Tensor* into) {
   int64_t m = a.rows(), n = b.cols(), k = a.cols();
-  Unlocked unlocked(work_of(m, n, k), {a.t, b.t, bias.get(), into});
-  cpu::gemm_with_bias(into->dtype, m, n, k, a.ref(), b.ref(), bias->data(), into->data());
+  Launch launch(work_of(m, n, k), {a.t, b.t, bias.get(), into});
+  on(bias).gemm_with_bias(into->dtype, m, n, k, a.ref(), b.ref(), bias->data(), into->data());
 }
 
 Var product(Factor a, Factor b, double alpha, bool columns) {
@@ -77,7 +77,7 @@ Var product(Factor a, Factor b, double alpha, bool columns) {
     Var turned = product(b.flipped(), a.flipped(), alpha);
     return alias(turned.get(), {a.rows(), b.cols()}, {1, a.rows()}, 0);
   }
-  Var out = empty({a.rows(), b.cols()}, a.t->dtype);
+  Var out = empty({a.rows(), b.cols()}, a.t->dtype, a.t->device());
   multiply(a, b, out.get(), alpha);
   return out;
 }
@@ -85,17 +85,17 @@ Var product(Factor a, Factor b, double alpha, bool columns) {
 void multiply_batched(Factor a, Factor b, const Ints& batch, Tensor* into, double alpha,
                       double beta) {
   int count = batch.size();
-  check(count <= cpu::kMaxBatchDims, "matmul: tensors of more than ", cpu::kMaxBatchDims + 2,
+  check(count <= kernel::kMaxBatchDims, "matmul: tensors of more than ", kernel::kMaxBatchDims + 2,
         " dimensions are not supported");
   int64_t m = a.rows(), n = b.cols(), k = a.cols();
-  Unlocked unlocked(work_of(m, n, k) * double(element_count(batch)), {a.t, b.t, into});
+  Launch launch(work_of(m, n, k) * double(element_count(batch)), {a.t, b.t, into});
   if (count == 1 && into->dim() == 3 && a.t->dim() == 3 && b.t->dim() == 3 &&
       a.t->sizes[0] == batch[0] && b.t->sizes[0] == batch[0] && into->sizes[0] == batch[0]) {
-    cpu::gemm_batched(into->dtype, batch[0], m, n, k, alpha, a.ref(), a.t->strides[0], b.ref(),
-                      b.t->strides[0], beta, into->data(), m * n, n);
+    on(into).gemm_batched(into->dtype, batch[0], m, n, k, alpha, a.ref(), a.t->strides[0], b.ref(),
+                          b.t->strides[0], beta, into->data(), m * n, n);
     return;
   }
-  cpu::BatchDim dims[cpu::kMaxBatchDims];
+  kernel::BatchDim dims[kernel::kMaxBatchDims];
   auto stride = [&](const Tensor* t, int d) -> int64_t {
     int at = d - (count - (t->dim() - 2));
     return at < 0 || (t->sizes[at] == 1 && batch[d] != 1) ? 0 : t->strides[at];
@@ -105,7 +105,8 @@ void multiply_batched(Factor a, Factor b, const Ints& batch, Tensor* into, doubl
     bool summed = at < 0 || into->sizes[at] != batch[d];
     dims[d] = {batch[d], stride(a.t, d), stride(b.t, d), summed ? 0 : into->strides[at], summed};
   }
-  cpu::gemm_nd(into->dtype, dims, count, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(), n);
+  on(into).gemm_nd(into->dtype, dims, count, m, n, k, alpha, a.ref(), b.ref(), beta, into->data(),
+                   n);
 }
 
 void matrix_vjp(Back& back, int at, const In& a, const In& b, double alpha) {
@@ -138,7 +139,7 @@ Var batched_gradient(Factor a, Factor b, const Ints& batch, Ints sizes, double a
   }
   sizes.push_back(a.rows());
   sizes.push_back(b.cols());
-  Var into = empty(sizes, a.t->dtype);
+  Var into = empty(sizes, a.t->dtype, a.t->device());
   multiply_batched(a, b, batch, into.get(), alpha);
   if (!columns) return into;
   Ints strides = into->strides;
@@ -208,7 +209,7 @@ struct Bmm : Bilinear {
   static constexpr auto saves = "mat2|input";
   static Var forward(const Var& input, const Var& mat2) {
     check_batches(input, mat2);
-    Var out = empty({input.size(0), input.size(1), mat2.size(2)}, input.dtype());
+    Var out = empty({input.size(0), input.size(1), mat2.size(2)}, input.dtype(), input.device());
     multiply_batched({input.get()}, {mat2.get()}, {input.size(0)}, out.get());
     return out;
   }
@@ -244,7 +245,7 @@ struct BroadcastBmm : Bilinear {
     Ints sizes = batch;
     sizes.push_back(input.size(-2));
     sizes.push_back(mat2.size(-1));
-    Var out = empty(sizes, input.dtype());
+    Var out = empty(sizes, input.dtype(), input.device());
     multiply_batched({input.get()}, {mat2.get()}, batch, out.get());
     return out;
   }
@@ -270,10 +271,10 @@ struct Mv : Bilinear {
           info(vec.dtype()).tensor_name, ", ", info(input.dtype()).tensor_name, ", and ",
           info(vec.dtype()).tensor_name);
     check_multiplies("addmv_impl_cpu", vec.dtype());
-    Var out = empty({m}, input.dtype());
-    Unlocked unlocked(work_of(m, 1, k), {input.get(), vec.get(), out.get()});
-    cpu::MatrixRef column{vec->data(), vec->strides[0], 1};
-    cpu::gemm(out->dtype, m, 1, k, 1, Factor{input.get()}.ref(), column, 0, out->data(), 1);
+    Var out = empty({m}, input.dtype(), input.device());
+    Launch launch(work_of(m, 1, k), {input.get(), vec.get(), out.get()});
+    kernel::MatrixRef column{vec->data(), vec->strides[0], 1};
+    on(out).gemm(out->dtype, m, 1, k, 1, Factor{input.get()}.ref(), column, 0, out->data(), 1);
     return out;
   }
   static Var batched(const HiddenDims& hidden, const Var& input, const Var& vec) {
@@ -299,9 +300,9 @@ Var dot_product(const Var& a, const Var& b, const char* op) {
         " and src ", b.sizes(), " to have the same number of elements, but got ", a.numel(),
         " and ", b.numel(), " elements respectively");
   check_multiplies(op, a.dtype());
-  Var out = empty({}, a.dtype());
-  Unlocked unlocked(double(a.numel()), {a.get(), b.get(), out.get()});
-  cpu::dot(a.dtype(), a.numel(), a->data(), a->strides[0], b->data(), b->strides[0], out->data());
+  Var out = empty({}, a.dtype(), a.device());
+  Launch launch(double(a.numel()), {a.get(), b.get(), out.get()});
+  on(a).dot(a.dtype(), a.numel(), a->data(), a->strides[0], b->data(), b->strides[0], out->data());
   return out;
 }
 

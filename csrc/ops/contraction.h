@@ -1,7 +1,7 @@
 // Products of matrices as other ops compute them: nothing here is recorded.
 #pragma once
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/kernels.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -13,10 +13,10 @@ struct Factor {
 
   int64_t rows() const { return t->sizes[t->dim() - (transposed ? 1 : 2)]; }
   int64_t cols() const { return t->sizes[t->dim() - (transposed ? 2 : 1)]; }
-  cpu::MatrixRef ref() const {
+  kernel::MatrixRef ref() const {
     int64_t down = t->strides[t->dim() - 2], across = t->strides[t->dim() - 1];
-    return transposed ? cpu::MatrixRef{t->data(), across, down}
-                      : cpu::MatrixRef{t->data(), down, across};
+    return transposed ? kernel::MatrixRef{t->data(), across, down}
+                      : kernel::MatrixRef{t->data(), down, across};
   }
   Factor flipped() const { return {t, !transposed}; }
 };

@@ -1,6 +1,6 @@
 // Convolutions. Three bilinear maps are closed under differentiation: the convolution, its transpose
 // and the gradient of the weights (docs/design/convolution.md).
-#include "kernels/cpu/convolution.h"
+#include "kernels/kernels.h"
 
 #include "ops/broadcast.h"
 #include "ops/layout.h"
@@ -124,19 +124,19 @@ struct Geometry {
 };
 
 // The plain convolution from `large` to `small`, whatever is computed from what.
-cpu::Convolution shape_of(const Geometry& g, int64_t batch, const Ints& large, const Ints& small,
-                          const Ints& weight) {
+kernel::Convolution shape_of(const Geometry& g, int64_t batch, const Ints& large, const Ints& small,
+                             const Ints& weight) {
   int n = g.dims;
-  cpu::Convolution c{batch,
-                     g.groups,
-                     weight[1],
-                     weight[0] / g.groups,
-                     spatial_extent(large, n),
-                     spatial_extent(small, n),
-                     spatial_extent(weight, n),
-                     extent(g.stride, n, 1),
-                     extent(g.padding, n, 0),
-                     extent(g.dilation, n, 1)};
+  kernel::Convolution c{batch,
+                        g.groups,
+                        weight[1],
+                        weight[0] / g.groups,
+                        spatial_extent(large, n),
+                        spatial_extent(small, n),
+                        spatial_extent(weight, n),
+                        extent(g.stride, n, 1),
+                        extent(g.padding, n, 0),
+                        extent(g.dilation, n, 1)};
   // Steps that are never taken may be any.
   for (size_t i = 0; i < 3; i++) {
     if (c.output[i] == 1) c.stride[i] = 1;
@@ -145,9 +145,9 @@ cpu::Convolution shape_of(const Geometry& g, int64_t batch, const Ints& large, c
   return c;
 }
 
-double work_of(const cpu::Convolution& c) {
-  return double(c.batch * c.groups) * double(c.in * c.out) * double(cpu::volume(c.kernel)) *
-         double(cpu::volume(c.output));
+double work_of(const kernel::Convolution& c) {
+  return double(c.batch * c.groups) * double(c.in * c.out) * double(kernel::volume(c.kernel)) *
+         double(kernel::volume(c.output));
 }
 
 // The first `sizes` of each spatial dimension.
@@ -176,7 +176,9 @@ Var in_a_row(const HiddenDims& hidden, const Var& v) {
 }
 
 // What stands for a tensor that is batched over no samples.
-Var unbatched(const Var& v) { return batch_of(v.get()) ? ops::zeros(v.sizes(), v.dtype()) : v; }
+Var unbatched(const Var& v) {
+  return batch_of(v.get()) ? ops::zeros(v.sizes(), v.dtype(), v.device()) : v;
+}
 
 // Takes the samples apart that by_channels put together.
 Var from_channels(const HiddenDims& hidden, const Var& y) {
@@ -231,15 +233,15 @@ struct Convolve : General {
     sizes.insert(0, input.size(0));
     DType d = input.dtype(), work = compute_type(d);
     Var x = dense_as(input, work), w = dense_as(weight, work), b = dense_as(bias, work);
-    Var y = empty(sizes, work);
+    Var y = empty(sizes, work, input.device());
     MemoryFormat format = suggested_format(input.get());
     if (format == MemoryFormat::Contiguous) format = suggested_format(weight.get());
     if (y.numel() == 0) return in_format(format, ops::to(y, d));
-    cpu::Convolution c = transposed ? shape_of(g, x.size(0), y.sizes(), x.sizes(), w.sizes())
-                                    : shape_of(g, x.size(0), x.sizes(), y.sizes(), w.sizes());
+    kernel::Convolution c = transposed ? shape_of(g, x.size(0), y.sizes(), x.sizes(), w.sizes())
+                                       : shape_of(g, x.size(0), x.sizes(), y.sizes(), w.sizes());
     {
-      Unlocked unlocked(work_of(c), {x.get(), w.get(), b.get(), y.get()});
-      auto run = transposed ? cpu::convolve_transposed : cpu::convolve;
+      Launch launch(work_of(c), {x.get(), w.get(), b.get(), y.get()});
+      auto run = transposed ? on(x).convolve_transposed : on(x).convolve;
       run(work, c, x->data(), w->data(), b ? b->data() : nullptr, y->data());
     }
     return in_format(format, ops::to(y, d));
@@ -338,12 +340,12 @@ struct ConvolveWeight : Bilinear {
     sizes.insert(0, grad.size(1));
     DType d = input.dtype(), work = compute_type(d);
     Var x = dense_as(input, work), y = dense_as(grad, work);
-    if (x.numel() == 0 || y.numel() == 0) return ops::zeros(sizes, d);
-    Var w = empty(sizes, work);
-    cpu::Convolution c = shape_of(g, x.size(0), x.sizes(), y.sizes(), sizes);
+    if (x.numel() == 0 || y.numel() == 0) return ops::zeros(sizes, d, input.device());
+    Var w = empty(sizes, work, input.device());
+    kernel::Convolution c = shape_of(g, x.size(0), x.sizes(), y.sizes(), sizes);
     {
-      Unlocked unlocked(work_of(c), {x.get(), y.get(), w.get()});
-      cpu::convolve_weight(work, c, x->data(), y->data(), w->data());
+      Launch launch(work_of(c), {x.get(), y.get(), w.get()});
+      on(x).convolve_weight(work, c, x->data(), y->data(), w->data());
     }
     return ops::to(w, d);
   }
@@ -357,7 +359,7 @@ struct ConvolveWeight : Bilinear {
       Ints sizes =
           forward(unbatched(input), unbatched(grad), kernel, stride, padding, dilation, groups)
               .sizes();
-      return ops::zeros(hidden.prefixed(sizes), input.dtype());
+      return ops::zeros(hidden.prefixed(sizes), input.dtype(), input.device());
     }
     Var w = forward(by_channels(hidden, input), by_channels(hidden, grad), kernel, stride, padding,
                     dilation, groups * hidden.samples());

@@ -1,7 +1,8 @@
 // Copies, casts and constants.
+#include <numeric>
+
 #include "autograd/batch.h"
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/fill.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/memory_format.h"
 #include "ops/op.h"
@@ -16,13 +17,13 @@ void fill_bits(Tensor* into, const void* value) {
   if (into->numel == 0) return;
   int64_t size = itemsize(into->dtype);
   if (into->contiguous) {
-    cpu::fill(into->dtype, into->data(), size, into->numel, value);
+    on(into).fill(into->dtype, into->data(), size, into->numel, value);
     return;
   }
   Ints zero(into->dim()), strides = into->strides;
   for (int i = 0; i < strides.size(); i++) strides[i] *= size;
-  cpu::copy_strided(into->dtype, into->data(), strides.data(), into->dtype, value, zero.data(),
-                    into->sizes.data(), into->dim());
+  on(into).copy_strided(into->dtype, into->data(), strides.data(), into->dtype, value, zero.data(),
+                        into->sizes.data(), into->dim());
 }
 
 Var filled_from(const Var& input, Var copy) {
@@ -35,11 +36,12 @@ struct Clone : Linear {
   static constexpr auto doc = "clone(x): a copy with memory of its own; gradients flow through.";
   static constexpr bool out = false;
   static Var forward(const Var& input, PyObject* memory_format) {
-    return filled_from(input, empty_like(input, input.dtype(), memory_format, "clone"));
+    return filled_from(input,
+                       empty_like(input, input.dtype(), input.device(), memory_format, "clone"));
   }
   static Var batched(const HiddenDims& hidden, const Var& input, PyObject* memory_format) {
-    return filled_from(hidden.front(input),
-                       empty_like(hidden, input, input.dtype(), memory_format, "clone"));
+    return filled_from(hidden.front(input), empty_like(hidden, input, input.dtype(), input.device(),
+                                                       memory_format, "clone"));
   }
   static void vjp(Back& b, const In&, PyObject*) { b[0] = b.g(); }
 };
@@ -47,19 +49,24 @@ RL_OP(Clone)
 
 struct ToCopy : Linear {
   static constexpr auto signature =
-      "_to_copy(Tensor input, dtype dtype, *, object? memory_format=None)";
+      "_to_copy(Tensor input, dtype dtype, device device, *, object? memory_format=None)";
   static constexpr auto grad_name = "ToCopyBackward0";
-  static constexpr auto doc = "_to_copy(x, dtype): a copy with another element type.";
+  static constexpr bool any_devices = true;
+  static constexpr auto doc =
+      "_to_copy(x, dtype, device): a copy with another element type, or elsewhere.";
   static constexpr bool out = false;
   static constexpr bool method = false;
-  static Var forward(const Var& input, DType dtype, PyObject* memory_format) {
-    return filled_from(input, empty_like(input, dtype, memory_format, "to"));
+  static Var forward(const Var& input, DType dtype, Device device, PyObject* memory_format) {
+    return filled_from(input, empty_like(input, dtype, device, memory_format, "to"));
   }
-  static Var batched(const HiddenDims& hidden, const Var& input, DType dtype,
+  static Var batched(const HiddenDims& hidden, const Var& input, DType dtype, Device device,
                      PyObject* memory_format) {
-    return filled_from(hidden.front(input), empty_like(hidden, input, dtype, memory_format, "to"));
+    return filled_from(hidden.front(input),
+                       empty_like(hidden, input, dtype, device, memory_format, "to"));
   }
-  static void vjp(Back& b, const In&, DType, PyObject*) { b[0] = b.g(); }
+  static void vjp(Back& b, const In& input, DType, Device, PyObject*) {
+    b[0] = ops::to(b.g(), b.g().dtype(), input.device());
+  }
 };
 RL_OP(ToCopy)
 
@@ -94,7 +101,7 @@ struct CloneRows : Linear {
   static constexpr bool out = false;
   static constexpr bool method = false;
   static Var forward(const Var& input) {
-    Var copy = empty(input.sizes(), input.dtype());
+    Var copy = empty(input.sizes(), input.dtype(), input.device());
     ops::copy_data(copy.get(), input.get());
     return copy;
   }
@@ -114,7 +121,8 @@ struct Bound : Linear {
   static void vjp(Back& b, const In&, const InList& others) {
     b[0] = b.g();
     for (size_t i = 0; i < others.size(); i++)
-      if (b.wants(int(i) + 1)) b[int(i) + 1] = ops::zeros(others[i].sizes(), others[i].dtype());
+      if (b.wants(int(i) + 1))
+        b[int(i) + 1] = ops::zeros(others[i].sizes(), others[i].dtype(), others[i].device());
   }
 };
 RL_OP(Bound)
@@ -130,18 +138,22 @@ struct Fill : Linear {
     return filled;
   }
   static void vjp(Back& b, const In& input, const In&) {
-    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype());
+    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype(), input.device());
     if (b.wants(1)) b[1] = ops::sum_to(b.g(), {});
   }
   static void fill_with(Tensor* into, const Var& value) {
     check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
           value.dim(), " dimensions.");
+    Var all = Var(into);
+    if (batch_of(into)) {
+      HiddenDims hidden;
+      hidden.add(all);
+      all = hidden.front(all);
+    }
+    if (value.device() != kHost) return ops::copy_data(all.get(), value.get());
     alignas(16) char bits[16];
-    cpu::convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
-    if (!batch_of(into)) return fill_bits(into, bits);
-    HiddenDims hidden;
-    hidden.add(Var(into));
-    fill_bits(hidden.front(Var(into)).get(), bits);
+    on_host().convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
+    fill_bits(all.get(), bits);
   }
   static void into(Tensor* self, bool, const Var& input, const Var& value);
 };
@@ -195,6 +207,7 @@ struct Copied : Linear {
   static constexpr auto signature = "_copied(Tensor input, Tensor src)";
   static constexpr Batching batching = Batching::Broadcast;
   static constexpr auto grad_name = "CopyBackwards";
+  static constexpr bool any_devices = true;
   static constexpr auto doc = "_copied(x, src): src with the sizes and the element type of x.";
   static constexpr bool out = false;
   static constexpr bool method = false;
@@ -204,8 +217,8 @@ struct Copied : Linear {
     return copy;
   }
   static void vjp(Back& b, const In& input, const In& src) {
-    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype());
-    if (b.wants(1)) b[1] = ops::sum_to(b.g(), src.sizes());
+    if (b.wants(0)) b[0] = ops::zeros(input.sizes(), input.dtype(), input.device());
+    if (b.wants(1)) b[1] = ops::to(ops::sum_to(b.g(), src.sizes()), b.g().dtype(), src.device());
   }
 };
 RL_OP(Copied)
@@ -230,7 +243,7 @@ struct Embed : Linear {
   static constexpr bool out = false;
   static constexpr bool method = false;
   static Var forward(const Var& g, const Ints& whole, const Ints& strides, int64_t offset) {
-    Var result = ops::zeros(whole, g.dtype());
+    Var result = ops::zeros(whole, g.dtype(), g.device());
     check_region(result.get(), g.sizes(), strides, offset);
     Var region = alias(result.get(), g.sizes(), strides, offset);
     ops::accumulate_into(region.get(), g.get());
@@ -257,7 +270,7 @@ struct AsStridedScatter : Linear {
                      int64_t offset) {
     check(src.sizes() == size, "as_strided_scatter: src has shape ", src.sizes(),
           " but the region has ", size);
-    Var copy = empty(input.sizes(), input.dtype());
+    Var copy = empty(input.sizes(), input.dtype(), input.device());
     ops::copy_data(copy.get(), input.get());
     check_region(copy.get(), size, stride, offset);
     Var region = alias(copy.get(), size, stride, offset);
@@ -268,7 +281,8 @@ struct AsStridedScatter : Linear {
                   int64_t offset) {
     Var g = ops::contiguous(b.g());
     if (b.wants(0))
-      b[0] = ops::as_strided_scatter(g, ops::zeros(size, src.dtype()), size, stride, offset);
+      b[0] = ops::as_strided_scatter(g, ops::zeros(size, src.dtype(), src.device()), size, stride,
+                                     offset);
     if (b.wants(1)) b[1] = ops::as_strided(g, size, stride, offset);
   }
 };
@@ -330,16 +344,29 @@ void check_region(const Tensor* t, const Ints& sizes, const Ints& strides, int64
 namespace ops {
 
 Var clone(const Var& a) { return call<Clone>(a, nullptr); }
-Var to(const Var& a, DType dtype) {
-  return a.dtype() == dtype ? a : call<ToCopy>(a, dtype, nullptr);
+Var to(const Var& a, DType dtype) { return to(a, dtype, a.device()); }
+Var to(const Var& a, DType dtype, Device device) {
+  return a.dtype() == dtype && a.device() == device ? a : call<ToCopy>(a, dtype, device, nullptr);
 }
 Var copied(const Var& like, const Var& src) { return call<Copied>(like, src); }
 Var contiguous(const Var& a) { return a->contiguous ? a : call<CloneRows>(a); }
 
 Var zeros(const Ints& sizes, DType dtype, Device device) {
   Var v = empty(sizes, dtype, device);
-  std::memset(v->data(), 0, size_t(v->numel * itemsize(dtype)));
+  on(v).clear(v->data(), size_t(v->numel * itemsize(dtype)));
   return v;
+}
+
+Var integers(const std::vector<int64_t>& numbers, Device device) {
+  Var v = empty({int64_t(numbers.size())}, DType::I64, device);
+  on(v).write(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
+  return v;
+}
+
+Var counting(int64_t n, Device device) {
+  std::vector<int64_t> numbers(static_cast<size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), int64_t(0));
+  return integers(numbers, device);
 }
 
 Var full(const Ints& sizes, double value, DType dtype, Device device) {
@@ -378,17 +405,22 @@ void copy_(const Var& into, const Var& src) {
 void copy_data(Tensor* into, const Tensor* src) {
   if (batch_of(into) || batch_of(src)) [[unlikely]]
     return copy_batched(into, src);
-  if (into->numel == 0) return;
+  if (into->numel == 0 || !has_data(into)) return;
+  if (!has_data(src)) [[unlikely]]
+    fail_as(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data! (shape ",
+            src->sizes,
+            ") Use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving a module "
+            "from meta to a different device.");
   int64_t to_size = itemsize(into->dtype), from_size = itemsize(src->dtype);
   if (into->contiguous && src->contiguous && into->sizes == src->sizes) {
     if (into->dtype == src->dtype && into->numel * to_size <= 4096) {
-      std::memcpy(into->data(), src->data(), size_t(into->numel * to_size));
+      on(into).copy_bytes(into->data(), src->data(), size_t(into->numel * to_size));
       return;
     }
-    Unlocked unlocked(double(into->numel), {into, src});
+    Launch launch(double(into->numel), {into, src});
     int64_t one = 1;
-    cpu::copy_strided(into->dtype, into->data(), &to_size, src->dtype, src->data(), &from_size,
-                      &into->numel, int(one));
+    on(into).copy_strided(into->dtype, into->data(), &to_size, src->dtype, src->data(), &from_size,
+                          &into->numel, int(one));
     return;
   }
   // Merge dimensions that follow each other in both.
@@ -407,16 +439,16 @@ void copy_data(Tensor* into, const Tensor* src) {
       b.push_back(t);
     }
   }
-  Unlocked unlocked(double(into->numel) * 2, {into, src});
-  cpu::copy_strided(into->dtype, into->data(), a.data(), src->dtype, src->data(), b.data(),
-                    sizes.data(), sizes.size());
+  Launch launch(double(into->numel) * 2, {into, src});
+  on(into).copy_strided(into->dtype, into->data(), a.data(), src->dtype, src->data(), b.data(),
+                        sizes.data(), sizes.size());
 }
 
 void fill_data(Tensor* into, double value) {
   if (batch_of(into)) [[unlikely]]
     return fill_data(all_samples(into).get(), value);
   alignas(16) char bits[16];
-  cpu::convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
+  on_host().convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
   fill_bits(into, bits);
 }
 
@@ -427,22 +459,22 @@ void accumulate_into(Tensor* into, const Tensor* g) {
     Var same = Var(const_cast<Tensor*>(g));
     if (g->dtype != into->dtype) same = to(same, into->dtype);
     Ints strides = broadcast_strides(same.get(), into->sizes);
-    cpu::add_overlapping(into->dtype, into->data(), into->strides.data(), same->data(),
-                         strides.data(), into->sizes.data(), into->dim());
+    on(into).add_overlapping(into->dtype, into->data(), into->strides.data(), same->data(),
+                             strides.data(), into->sizes.data(), into->dim());
     return;
   }
   const Pointwise& add = find_pointwise("add");
   DType compute = compute_type(into->dtype);
-  cpu::Kernel kernel = add.forward[int(compute)];
+  kernel::Lanes kernel = add.forward[int(compute)];
   if (into->contiguous && g->contiguous && into->dtype == g->dtype && compute == into->dtype &&
       into->sizes == g->sizes) {
     const char* in[2] = {into->data(), g->data()};
     int64_t size = itemsize(compute);
-    cpu::pointwise_flat(kernel, nullptr, into->data(), size, in, 2, 0, size, into->numel, 1);
+    on(into).pointwise_flat(kernel, nullptr, into->data(), size, in, 2, 0, size, into->numel, 1);
     return;
   }
-  cpu::PointwiseCall call{};
-  call.kernel = kernel;
+  kernel::PointwiseCall call{};
+  call.lanes = kernel;
   call.compute = call.produced = compute;
   call.cost = 1;
   call.inputs = 2;
@@ -452,7 +484,7 @@ void accumulate_into(Tensor* into, const Tensor* g) {
   call.out = {into->data(), into->strides.data(), into->dtype};
   call.in[0] = call.out;
   call.in[1] = {g->data(), strides.data(), g->dtype};
-  cpu::pointwise(call);
+  on(into).pointwise(call);
 }
 
 }  // namespace ops

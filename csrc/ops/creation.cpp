@@ -1,7 +1,7 @@
 // Tensors out of nothing.
 #include "ops/creation.h"
 
-#include "kernels/cpu/convert.h"
+#include "kernels/kernels.h"
 #include "ops/memory_format.h"
 
 namespace rl {
@@ -29,13 +29,14 @@ struct Empty : Creation_ {
   static constexpr auto signature =
       "empty(size size, *, " RL_OPTIONS ", object? memory_format=None)";
   static constexpr auto doc = "empty(*size): a tensor with whatever its memory holds.";
-  static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*, std::optional<Device>,
-                     bool requires_grad, PyObject*, PyObject* memory_format) {
+  static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device> device, bool requires_grad, PyObject*,
+                     PyObject* memory_format) {
     MemoryFormat format = memory_format_argument(memory_format, MemoryFormat::Contiguous, "empty");
     if (format == MemoryFormat::Contiguous)
-      return finish(empty(size, chosen(dtype)), requires_grad);
+      return finish(empty(size, chosen(dtype), chosen(device)), requires_grad);
     Ints strides = format_strides(format, size, "empty");
-    return finish(empty_strided(size, strides, chosen(dtype)), requires_grad);
+    return finish(empty_strided(size, strides, chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(Empty)
@@ -44,8 +45,8 @@ struct EmptyStrided : Creation_ {
   static constexpr auto signature = "empty_strided(int[] size, int[] stride, *, " RL_OPTIONS ")";
   static constexpr auto doc = "empty_strided(size, stride): an uninitialised tensor with strides.";
   static Var forward(const Ints& size, const Ints& stride, std::optional<DType> dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*) {
-    return finish(empty_strided(size, stride, chosen(dtype)), requires_grad);
+                     std::optional<Device> device, bool requires_grad, PyObject*) {
+    return finish(empty_strided(size, stride, chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(EmptyStrided)
@@ -57,7 +58,7 @@ struct EmptyPermuted : Creation_ {
       "empty_permuted(size, physical_layout): an uninitialised tensor whose dimensions lie in "
       "memory in this order, the outermost first.";
   static Var forward(const Ints& size, const Ints& physical_layout, std::optional<DType> dtype,
-                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
+                     PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {
     int n = size.size();
     check(physical_layout.size() == n,
           "empty_permuted: Number of dimensions in size does not match the length of the "
@@ -75,35 +76,36 @@ struct EmptyPermuted : Creation_ {
       strides[int(d)] = step;
       step *= std::max<int64_t>(size[int(d)], 1);
     }
-    return finish(empty_strided(size, strides, chosen(dtype)), requires_grad);
+    return finish(empty_strided(size, strides, chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(EmptyPermuted)
 
-#define RL_CONSTANT(Type, kind, number)                                                           \
-  struct Type : Creation_ {                                                                       \
-    static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                      \
-    static constexpr auto doc = kind "(*size): a tensor of " #number "s.";                        \
-    static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                   \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
-      return finish(                                                                              \
-          number == 0 ? ops::zeros(size, chosen(dtype)) : ops::full(size, number, chosen(dtype)), \
-          requires_grad);                                                                         \
-    }                                                                                             \
-  };                                                                                              \
-  RL_OP(Type)                                                                                     \
-  struct Type##Like : Creation_ {                                                                 \
-    static constexpr auto signature =                                                             \
-        kind "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";                \
-    static constexpr auto doc = kind "_like(x): " #number "s with the shape and type of x.";      \
-    static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                   \
-                       std::optional<Device>, bool requires_grad, PyObject*,                      \
-                       PyObject* memory_format) {                                                 \
-      Var v = empty_like(input, dtype.value_or(input.dtype()), memory_format, kind "_like");      \
-      ops::fill_data(v.get(), number);                                                            \
-      return finish(v, requires_grad);                                                            \
-    }                                                                                             \
-  };                                                                                              \
+#define RL_CONSTANT(Type, kind, number)                                                         \
+  struct Type : Creation_ {                                                                     \
+    static constexpr auto signature = kind "(size size, *, " RL_OPTIONS ")";                    \
+    static constexpr auto doc = kind "(*size): a tensor of " #number "s.";                      \
+    static Var forward(const Ints& size, std::optional<DType> dtype, PyObject*,                 \
+                       std::optional<Device> device, bool requires_grad, PyObject*) {           \
+      return finish(number == 0 ? ops::zeros(size, chosen(dtype), chosen(device))               \
+                                : ops::full(size, number, chosen(dtype), chosen(device)),       \
+                    requires_grad);                                                             \
+    }                                                                                           \
+  };                                                                                            \
+  RL_OP(Type)                                                                                   \
+  struct Type##Like : Creation_ {                                                               \
+    static constexpr auto signature =                                                           \
+        kind "_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";              \
+    static constexpr auto doc = kind "_like(x): " #number "s with the shape and type of x.";    \
+    static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,                 \
+                       std::optional<Device> device, bool requires_grad, PyObject*,             \
+                       PyObject* memory_format) {                                               \
+      Var v = empty_like(input, dtype.value_or(input.dtype()), device.value_or(input.device()), \
+                         memory_format, kind "_like");                                          \
+      ops::fill_data(v.get(), number);                                                          \
+      return finish(v, requires_grad);                                                          \
+    }                                                                                           \
+  };                                                                                            \
   RL_OP(Type##Like)
 RL_CONSTANT(Zeros, "zeros", 0)
 RL_CONSTANT(Ones, "ones", 1)
@@ -112,16 +114,20 @@ struct EmptyLike : Creation_ {
   static constexpr auto signature =
       "empty_like(Tensor input, *, " RL_OPTIONS ", object? memory_format=None)";
   static constexpr auto doc = "empty_like(x): uninitialised, with the shape and type of x.";
-  static Var forward(const Var& input, std::optional<DType> dtype, PyObject*, std::optional<Device>,
-                     bool requires_grad, PyObject*, PyObject* memory_format) {
-    return finish(empty_like(input, dtype.value_or(input.dtype()), memory_format, "empty_like"),
+  static Var forward(const Var& input, std::optional<DType> dtype, PyObject*,
+                     std::optional<Device> device, bool requires_grad, PyObject*,
+                     PyObject* memory_format) {
+    return finish(empty_like(input, dtype.value_or(input.dtype()), device.value_or(input.device()),
+                             memory_format, "empty_like"),
                   requires_grad);
   }
   static Var batched(const HiddenDims& hidden, const Var& input, std::optional<DType> dtype,
-                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*,
+                     PyObject*, std::optional<Device> device, bool requires_grad, PyObject*,
                      PyObject* memory_format) {
     DType type = dtype.value_or(input.dtype());
-    return finish(empty_like(hidden, input, type, memory_format, "empty_like"), requires_grad);
+    return finish(empty_like(hidden, input, type, device.value_or(input.device()), memory_format,
+                             "empty_like"),
+                  requires_grad);
   }
 };
 RL_OP(EmptyLike)
@@ -130,8 +136,9 @@ struct Full : Creation_ {
   static constexpr auto signature = "full(int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
   static constexpr auto doc = "full(size, value): a tensor with every element equal to value.";
   static Var forward(const Ints& size, const Var& fill_value, std::optional<DType> dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*) {
-    return finish(filled(empty(size, of_value(dtype, fill_value)), fill_value), requires_grad);
+                     std::optional<Device> device, bool requires_grad, PyObject*) {
+    return finish(filled(empty(size, of_value(dtype, fill_value), chosen(device)), fill_value),
+                  requires_grad);
   }
 };
 RL_OP(Full)
@@ -142,9 +149,10 @@ struct FullLike : Creation_ {
       ", object? memory_format=None)";
   static constexpr auto doc = "full_like(x, value): every element equal to value, shaped as x.";
   static Var forward(const Var& input, const Var& fill_value, std::optional<DType> dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*,
+                     std::optional<Device> device, bool requires_grad, PyObject*,
                      PyObject* memory_format) {
-    Var v = empty_like(input, dtype.value_or(input.dtype()), memory_format, "full_like");
+    Var v = empty_like(input, dtype.value_or(input.dtype()), device.value_or(input.device()),
+                       memory_format, "full_like");
     return finish(filled(v, fill_value), requires_grad);
   }
 };
@@ -158,8 +166,8 @@ RL_OP(FullLike)
     static constexpr bool function = false;                                                       \
     static constexpr bool out = false;                                                            \
     static Var forward(const Var& input, const Ints& size, std::optional<DType> dtype, PyObject*, \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
-      Var v = empty(size, dtype.value_or(input.dtype()));                                         \
+                       std::optional<Device> device, bool requires_grad, PyObject*) {             \
+      Var v = empty(size, dtype.value_or(input.dtype()), device.value_or(input.device()));        \
       if (value >= 0) ops::fill_data(v.get(), value);                                             \
       return finish(v, requires_grad);                                                            \
     }                                                                                             \
@@ -177,9 +185,12 @@ struct NewFull : NonDifferentiable {
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Var& fill_value,
-                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device> device,
                      bool requires_grad, PyObject*) {
-    return finish(filled(empty(size, dtype.value_or(input.dtype())), fill_value), requires_grad);
+    return finish(
+        filled(empty(size, dtype.value_or(input.dtype()), device.value_or(input.device())),
+               fill_value),
+        requires_grad);
   }
 };
 RL_OP(NewFull)
@@ -193,9 +204,11 @@ struct NewEmptyStrided : NonDifferentiable {
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Ints& stride,
-                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device> device,
                      bool requires_grad, PyObject*) {
-    return finish(empty_strided(size, stride, dtype.value_or(input.dtype())), requires_grad);
+    return finish(
+        empty_strided(size, stride, dtype.value_or(input.dtype()), device.value_or(input.device())),
+        requires_grad);
   }
 };
 RL_OP(NewEmptyStrided)
@@ -204,30 +217,30 @@ RL_OP(NewEmptyStrided)
 void write_range(const Var& v, const Var& start, const Var& step) {
   int64_t n = v.numel();
   if (is_integral(v.dtype())) {
-    int64_t a = *ops::to(start, DType::I64)->data<int64_t>();
-    int64_t s = *ops::to(step, DType::I64)->data<int64_t>();
-    Var wide = empty({n}, DType::I64);
-    int64_t* x = wide->data<int64_t>();
+    int64_t a = *ops::to(start, DType::I64)->host<int64_t>();
+    int64_t s = *ops::to(step, DType::I64)->host<int64_t>();
+    Var wide = empty({n}, DType::I64, kHost);
+    int64_t* x = wide->host<int64_t>();
     for (int64_t i = 0; i < n; i++) x[i] = int64_t(uint64_t(a) + uint64_t(i) * uint64_t(s));
     ops::copy_data(v.get(), wide.get());
     return;
   }
-  double a = *ops::to(start, DType::F64)->data<double>();
-  double s = *ops::to(step, DType::F64)->data<double>();
-  Var wide = empty({n}, DType::F64);
-  double* x = wide->data<double>();
+  double a = *ops::to(start, DType::F64)->host<double>();
+  double s = *ops::to(step, DType::F64)->host<double>();
+  Var wide = empty({n}, DType::F64, kHost);
+  double* x = wide->host<double>();
   for (int64_t i = 0; i < n; i++) x[i] = a + double(i) * s;
   ops::copy_data(v.get(), wide.get());
 }
 
 Var arange(const Var& start, const Var& end, const Var& step, std::optional<DType> dtype,
-           bool requires_grad) {
+           std::optional<Device> device, bool requires_grad) {
   bool integral =
       is_integral(start.dtype()) && is_integral(end.dtype()) && is_integral(step.dtype());
   DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
-  double a = *ops::to(start, DType::F64)->data<double>();
-  double b = *ops::to(end, DType::F64)->data<double>();
-  double s = *ops::to(step, DType::F64)->data<double>();
+  double a = *ops::to(start, DType::F64)->host<double>();
+  double b = *ops::to(end, DType::F64)->host<double>();
+  double s = *ops::to(step, DType::F64)->host<double>();
   check(s != 0, "arange: step must be nonzero");
   check(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   check((s > 0 && b >= a) || (s < 0 && b <= a),
@@ -237,12 +250,12 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   check(count >= 0 && count < 1e15, "arange: invalid size, possible overflow: ", count);
   int64_t n = int64_t(count);
   if (integral) {
-    int64_t x = *ops::to(start, DType::I64)->data<int64_t>();
-    int64_t y = *ops::to(end, DType::I64)->data<int64_t>();
-    int64_t z = *ops::to(step, DType::I64)->data<int64_t>();
+    int64_t x = *ops::to(start, DType::I64)->host<int64_t>();
+    int64_t y = *ops::to(end, DType::I64)->host<int64_t>();
+    int64_t z = *ops::to(step, DType::I64)->host<int64_t>();
     n = (y - x + z - (z > 0 ? 1 : -1)) / z;
   }
-  Var v = empty({n}, result);
+  Var v = empty({n}, result, chosen(device));
   write_range(v, start, step);
   return finish(v, requires_grad);
 }
@@ -252,17 +265,17 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   struct Type : Creation_ {                                                                    \
     static constexpr auto signature = "arange(" parameters ", *, " RL_OPTIONS ")";             \
     static constexpr auto doc = "arange(start, end, step): start, start + step, ... below end."; \
-    static Var forward(__VA_ARGS__, std::optional<DType> dtype, PyObject*, std::optional<Device>, \
+    static Var forward(__VA_ARGS__, std::optional<DType> dtype, PyObject*, std::optional<Device> device, \
                        bool requires_grad, PyObject*) {
 RL_ARANGE(ArangeEnd, "Number end", const Var& end)
       return arange(ops::to(Var(0), DType::I64), end, ops::to(Var(1), DType::I64), dtype,
-                    requires_grad);
+                    device, requires_grad);
     }
   };
 RL_OP(ArangeEnd)
 RL_ARANGE(ArangeRange, "Number start, Number end, Number step=1", const Var& start, const Var& end,
           const Var& step)
-      return arange(start, end, step, dtype, requires_grad);
+      return arange(start, end, step, dtype, device, requires_grad);
     }
   };
 RL_OP(ArangeRange)
@@ -273,16 +286,16 @@ struct Linspace : Creation_ {
       "linspace(Tensor|Number start, Tensor|Number end, int steps, *, " RL_OPTIONS ")";
   static constexpr auto doc = "linspace(start, end, steps): evenly spaced, both ends included.";
   static Var forward(const Var& start, const Var& end, int64_t steps, std::optional<DType> dtype,
-                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
+                     PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
-    double a = *ops::to(start, DType::F64)->data<double>();
-    double b = *ops::to(end, DType::F64)->data<double>();
-    Var wide = empty({steps}, DType::F64);
-    double* x = wide->data<double>();
+    double a = *ops::to(start, DType::F64)->host<double>();
+    double b = *ops::to(end, DType::F64)->host<double>();
+    Var wide = empty({steps}, DType::F64, kHost);
+    double* x = wide->host<double>();
     double step = steps > 1 ? (b - a) / double(steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++)
       x[i] = i < steps / 2 || steps == 1 ? a + step * double(i) : b - step * double(steps - 1 - i);
-    return finish(ops::to(wide, chosen(dtype)), requires_grad);
+    return finish(ops::to(wide, chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(Linspace)
@@ -292,22 +305,21 @@ struct Logspace : Creation_ {
       "logspace(Number start, Number end, int steps, float base=10.0, *, " RL_OPTIONS ")";
   static constexpr auto doc = "logspace(start, end, steps, base): base to evenly spaced powers.";
   static Var forward(const Var& start, const Var& end, int64_t steps, double base,
-                     std::optional<DType> dtype, PyObject*, std::optional<Device>,
+                     std::optional<DType> dtype, PyObject*, std::optional<Device> device,
                      bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
-    Var wide =
-        Linspace::forward(start, end, steps, DType::F64, nullptr, std::nullopt, false, nullptr);
-    double* x = wide->data<double>();
+    Var wide = Linspace::forward(start, end, steps, DType::F64, nullptr, kHost, false, nullptr);
+    double* x = wide->host<double>();
     for (int64_t i = 0; i < steps; i++) x[i] = std::pow(base, x[i]);
-    return finish(ops::to(wide, chosen(dtype)), requires_grad);
+    return finish(ops::to(wide, chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(Logspace)
 
-Var eye(int64_t n, int64_t m, DType dtype) {
+Var eye(int64_t n, int64_t m, DType dtype, Device device) {
   check(n >= 0, "n must be greater or equal to 0, got ", n);
   check(m >= 0, "m must be greater or equal to 0, got ", m);
-  Var v = ops::zeros({n, m}, dtype);
+  Var v = ops::zeros({n, m}, dtype, device);
   Var diagonal = alias(v.get(), Ints{std::min(n, m)}, Ints{m + 1}, 0);
   ops::fill_data(diagonal.get(), 1);
   return v;
@@ -317,8 +329,8 @@ struct Eye : Creation_ {
   static constexpr auto signature = "eye(int n, int? m=None, *, " RL_OPTIONS ")";
   static constexpr auto doc = "eye(n, m): ones on the diagonal of an n by m matrix of zeros.";
   static Var forward(int64_t n, std::optional<int64_t> m, std::optional<DType> dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*) {
-    return finish(eye(n, m.value_or(n), chosen(dtype)), requires_grad);
+                     std::optional<Device> device, bool requires_grad, PyObject*) {
+    return finish(eye(n, m.value_or(n), chosen(dtype), chosen(device)), requires_grad);
   }
 };
 RL_OP(Eye)

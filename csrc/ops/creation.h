@@ -25,5 +25,8 @@ inline Var finish(Var v, bool wants_grad) {
 }
 
 inline DType chosen(const std::optional<DType>& dtype) { return dtype.value_or(default_dtype()); }
+inline Device chosen(const std::optional<Device>& device) {
+  return device.value_or(default_device());
+}
 
 }  // namespace rl

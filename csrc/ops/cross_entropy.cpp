@@ -1,10 +1,8 @@
 // Losses of a choice among classes.
-#include "kernels/cpu/loss.h"
+#include "kernels/kernels.h"
 
 #include <cmath>
 
-#include "kernels/cpu/nll.h"
-#include "kernels/cpu/reduce.h"
 #include "ops/broadcast.h"
 #include "ops/loss.h"
 #include "ops/pointwise.h"
@@ -60,22 +58,23 @@ void check_target(const Var& input, const Var& target, const Var& weight) {
 
 // Targets as the kernels read them.
 Var dense_target(const Var& target) { return ops::contiguous(ops::to(target, DType::I64)); }
-[[noreturn]] void fail_target(const Var& target, int64_t at, int64_t classes) {
-  int64_t bad = target->data<int64_t>()[at];
+[[noreturn]] void fail_target(const Var& target, kernel::Outside bad, int64_t classes) {
+  int64_t at = bad.at;
   Ints position(target.dim());
   for (int i = target.dim() - 1; i >= 0; i--) {
     position[i] = at % target.size(i);
     at /= target.size(i);
   }
-  fail_as(PyExc_IndexError, "Target ", bad, " is out of bounds. (target", position, ", with ",
+  fail_as(PyExc_IndexError, "Target ", bad.value, " is out of bounds. (target", position, ", with ",
           classes, " classes: expected 0 to ", classes - 1, ")");
 }
 
 // The same, each a class or ignored: also what a node saved may have been overwritten since.
 Var class_targets(const Var& target, const ClassShape& shape, int64_t ignore_index) {
   Var t = dense_target(target);
-  int64_t bad = cpu::find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
-  if (bad >= 0) fail_target(t, bad, shape.classes);
+  kernel::Outside bad =
+      on(t).find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
+  if (bad) fail_target(t, bad, shape.classes);
   return t;
 }
 Var dense(const Var& x) { return x ? ops::contiguous(x) : x; }
@@ -89,13 +88,13 @@ Ints loss_sizes(const Ints& input) {
 
 // Sum of the losses times a factor.
 Var sum_losses(const Var& each, double scale) {
-  Var out = empty({}, each.dtype());
-  cpu::sum(each.dtype(), each.dtype(), each->data(), out->data(), 1, each.numel(), 1, scale);
+  Var out = empty({}, each.dtype(), each.device());
+  on(each).sum(each.dtype(), each.dtype(), each->data(), out->data(), 1, each.numel(), 1, scale);
   return out;
 }
 
 double mean_scale(Reduce reduce, const Var& total) {
-  return reduce == Reduce::Mean ? 1 / *total->data<double>() : 1;
+  return reduce == Reduce::Mean && has_data(total.get()) ? 1 / *total->host<double>() : 1;
 }
 
 // The same for the derivative, which is 0 when all targets are ignored.
@@ -105,14 +104,14 @@ double gradient_scale(Reduce reduce, const Var& total, const Var& target, int64_
   GradMode off(false);
   Var t = dense_target(target);
   for (int64_t i = 0; i < t.numel(); i++)
-    if (t->data<int64_t>()[i] != ignore_index) return scale;
+    if (t->host<int64_t>()[i] != ignore_index) return scale;
   return 0;
 }
 
 // The gradient of every single loss, as the kernels read it: given, or the same for all.
 Var each_gradient(const Var& g, Reduce reduce, double scale, const Ints& sizes) {
   if (reduce == Reduce::None) return ops::contiguous(g);
-  Var one = g * Var(scale), all = empty(sizes, g.dtype());
+  Var one = g * Var(scale), all = empty(sizes, g.dtype(), g.device());
   ops::copy_data(all.get(), one.get());
   return all;
 }
@@ -132,10 +131,11 @@ Var weights_of(const Ints& sizes, DType dtype, const Var& target, const Var& wei
   GradMode off(false);
   DType wide = compute_type(dtype);
   ClassShape shape(sizes);
-  Var all = empty(sizes, wide), t = class_targets(target, shape, ignore_index), w = weight;
+  Var all = empty(sizes, wide, target.device()), t = class_targets(target, shape, ignore_index),
+      w = weight;
   if (w) w = ops::contiguous(ops::to(w, wide));
-  cpu::class_weights(wide, t->data<int64_t>(), data_of(w), ignore_index, smoothing, all->data(),
-                     shape.rows, shape.classes, shape.inner);
+  on(t).class_weights(wide, t->data<int64_t>(), data_of(w), ignore_index, smoothing, all->data(),
+                      shape.rows, shape.classes, shape.inner);
   return all;
 }
 
@@ -155,17 +155,18 @@ struct CrossEntropyOf : General {
     ClassShape shape(input.sizes());
     Var x = ops::contiguous(input), t = dense_target(target), w = dense(weight);
     Ints sizes = loss_sizes(x.sizes());
-    Var each = empty(sizes, x.dtype()), lse = empty(sizes, compute_type(x.dtype()));
-    Var total = empty({}, DType::F64);
-    int64_t bad;
+    Var each = empty(sizes, x.dtype(), x.device()),
+        lse = empty(sizes, compute_type(x.dtype()), x.device());
+    Var total = empty({}, DType::F64, input.device());
+    kernel::Outside bad;
     {
-      Unlocked unlocked(double(x.numel()) * 3,
-                        {x.get(), t.get(), w.get(), each.get(), lse.get(), total.get()});
-      bad = cpu::cross_entropy(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
-                               smoothing, each->data(), lse->data(), total->data<double>(),
-                               shape.rows, shape.classes, shape.inner);
+      Launch launch(double(x.numel()) * 3,
+                    {x.get(), t.get(), w.get(), each.get(), lse.get(), total.get()});
+      bad = on(x).cross_entropy(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
+                                smoothing, each->data(), lse->data(), total->data<double>(),
+                                shape.rows, shape.classes, shape.inner);
     }
-    if (bad >= 0) fail_target(t, bad, shape.classes);
+    if (bad) fail_target(t, bad, shape.classes);
     if (Reduce(reduction) == Reduce::None) return {each, lse, total};
     return {sum_losses(each, mean_scale(Reduce(reduction), total)), lse, total};
   }
@@ -186,14 +187,13 @@ struct CrossEntropyOf : General {
       return;
     }
     Var x = dense(*input), t = class_targets(*target, shape, ignore_index), lse = b.out(1),
-        gx = empty(x.sizes(), x.dtype());
+        gx = empty(x.sizes(), x.dtype(), x.device());
     w = dense(w);
     Var g = each_gradient(b.g(), reduce, scale, lse.sizes());
-    Unlocked unlocked(double(x.numel()) * 3,
-                      {g.get(), x.get(), lse.get(), t.get(), w.get(), gx.get()});
-    cpu::cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
-                                data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
-                                shape.classes, shape.inner);
+    Launch launch(double(x.numel()) * 3, {g.get(), x.get(), lse.get(), t.get(), w.get(), gx.get()});
+    on(g).cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
+                                 data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
+                                 shape.classes, shape.inner);
     b[0] = gx;
   }
 
@@ -223,10 +223,10 @@ struct NllLossOf : General {
     ClassShape shape(input.sizes());
     Var x = ops::contiguous(input), t = class_targets(target, shape, ignore_index);
     Var w = dense(weight);
-    Var each = empty(loss_sizes(x.sizes()), x.dtype()), total = empty({}, DType::F64);
-    *total->data<double>() =
-        cpu::nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
-                      each->data(), shape.rows, shape.classes, shape.inner);
+    Var each = empty(loss_sizes(x.sizes()), x.dtype(), x.device()),
+        total = empty({}, DType::F64, input.device());
+    on(x).nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index, each->data(),
+                   total->data<double>(), shape.rows, shape.classes, shape.inner);
     if (Reduce(reduction) == Reduce::None) return {each, total};
     return {sum_losses(each, mean_scale(Reduce(reduction), total)), total};
   }
@@ -246,10 +246,10 @@ struct NllLossOf : General {
     }
     Var t = class_targets(*target, shape, ignore_index), g = ops::contiguous(b.g());
     w = dense(w);
-    Var gx = empty(input.sizes(), g.dtype());
-    cpu::nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale, t->data<int64_t>(),
-                           data_of(w), ignore_index, gx->data(), shape.rows, shape.classes,
-                           shape.inner);
+    Var gx = empty(input.sizes(), g.dtype(), g.device());
+    on(g).nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale, t->data<int64_t>(),
+                            data_of(w), ignore_index, gx->data(), shape.rows, shape.classes,
+                            shape.inner);
     b[0] = gx;
   }
 
@@ -302,8 +302,8 @@ Var plain_nll(const Var& scores, const Var& target, const Var& weight, Reduce ho
               int64_t ignore_index, double smoothing) {
   int dim = scores.dim() == 1 ? 0 : 1;
   Var counts = target != Var(double(ignore_index));
-  Var safe =
-      ops::masked_fill(target, target == Var(double(ignore_index)), ops::zeros({}, target.dtype()));
+  Var safe = ops::masked_fill(target, target == Var(double(ignore_index)),
+                              ops::zeros({}, target.dtype(), target.device()));
   Var classes = ops::unsqueeze(safe, dim);
   Var picked = ops::gather(scores, dim, classes);
   picked = ops::select(picked, dim, 0);

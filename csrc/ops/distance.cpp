@@ -87,14 +87,15 @@ struct Pdist : Composite {
     check(is_floating(input.dtype()),
           "pdist only supports floating-point dtypes, got: ", info(input.dtype()).tensor_name);
     check(p >= 0, "pdist only supports non-negative p values, got ", p);
-    int64_t n = input.size(0), pairs = n > 1 ? n * (n - 1) / 2 : 0, at = 0;
-    Var left = empty({pairs}, DType::I64), right = empty({pairs}, DType::I64);
+    int64_t n = input.size(0);
+    std::vector<int64_t> left, right;
     for (int64_t i = 0; i < n; i++)
-      for (int64_t j = i + 1; j < n; j++, at++) {
-        left->data<int64_t>()[at] = i;
-        right->data<int64_t>()[at] = j;
+      for (int64_t j = i + 1; j < n; j++) {
+        left.push_back(i);
+        right.push_back(j);
       }
-    Var apart = ops::index_select(input, 0, left) - ops::index_select(input, 0, right);
+    Var apart = ops::index_select(input, 0, ops::integers(left, input.device())) -
+                ops::index_select(input, 0, ops::integers(right, input.device()));
     if (input.size(1) == 0) return ops::sum(apart, {1}, false);
     return ops::vector_norm(apart, p, {1}, false);
   }

@@ -281,6 +281,10 @@ void execute(const OpRecord& op, Values args, void* result) {
       if (HiddenDims hidden = hidden_dims(op, args)) return run_apart(op, hidden, args, result);
     return op.forward(args, result);
   }
+  if (devices_mix && !op.any_devices) [[unlikely]] {
+    SameDevice same(op.name());
+    each_tensor(op, args, [&](const Var& v) { same.add(v.get()); });
+  }
   Origins origins(op, args);
   bool requires_grad = origins.requires_grad, differentiable = op.form != Form::NonDifferentiable;
   bool records = requires_grad && differentiable && modes.records();

@@ -1,5 +1,5 @@
 // Dropout: elements or whole channels set to zero at random, the others scaled up.
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/random.h"
 #include "ops/write.h"
 
@@ -19,25 +19,25 @@ Var laid_out_as(const Var& mask, const Var& x) {
 }
 
 // x where the mask is true, scaled; zero elsewhere. The mask takes a byte per element.
-#define RL_APPLY(Type, name)                                                                  \
-  struct Type : Linear {                                                                      \
-    static constexpr auto signature = "_dropout(Tensor input, Tensor mask, float scale)";     \
-    static constexpr auto grad_name = name;                                                   \
-    static constexpr auto saves = "mask";                                                     \
-    static constexpr Batching batching = Batching::Broadcast;                                 \
-    static Var forward(const Var& input, const Var& mask, double scale) {                     \
-      Var m = dense_mask(mask), x = laid_out_as(m, input);                                    \
-      Var y = empty_like(m.get(), input.dtype());                                             \
-      run(x.get(), m.get(), y.get(), scale);                                                  \
-      return y;                                                                               \
-    }                                                                                         \
-    static void vjp(Back& b, const In&, const In& mask, double scale) {                       \
-      b[0] = call<Type>(b.g(), *mask, scale);                                                 \
-    }                                                                                         \
-    static void run(const Tensor* x, const Tensor* mask, Tensor* y, double scale) {           \
-      Unlocked unlocked(double(y->numel), {x, mask, y});                                      \
-      cpu::masked_scale(y->dtype, x->data(), mask->data<Bool>(), y->data(), y->numel, scale); \
-    }                                                                                         \
+#define RL_APPLY(Type, name)                                                                   \
+  struct Type : Linear {                                                                       \
+    static constexpr auto signature = "_dropout(Tensor input, Tensor mask, float scale)";      \
+    static constexpr auto grad_name = name;                                                    \
+    static constexpr auto saves = "mask";                                                      \
+    static constexpr Batching batching = Batching::Broadcast;                                  \
+    static Var forward(const Var& input, const Var& mask, double scale) {                      \
+      Var m = dense_mask(mask), x = laid_out_as(m, input);                                     \
+      Var y = empty_like(m.get(), input.dtype());                                              \
+      run(x.get(), m.get(), y.get(), scale);                                                   \
+      return y;                                                                                \
+    }                                                                                          \
+    static void vjp(Back& b, const In&, const In& mask, double scale) {                        \
+      b[0] = call<Type>(b.g(), *mask, scale);                                                  \
+    }                                                                                          \
+    static void run(const Tensor* x, const Tensor* mask, Tensor* y, double scale) {            \
+      Launch launch(double(y->numel), {x, mask, y});                                           \
+      on(x).masked_scale(y->dtype, x->data(), mask->data<Bool>(), y->data(), y->numel, scale); \
+    }                                                                                          \
   };
 RL_APPLY(Apply, "MulBackward0")
 RL_APPLY(NativeApply, "NativeDropoutBackward0")
@@ -110,7 +110,8 @@ struct NativeDropout : Composite {
                                     Generator* generator) {
     check_dropout(input, p);
     bool on = train.value_or(true);
-    Var mask = on ? draw_mask(input, p, generator) : ops::full(input.sizes(), 1, DType::Bool);
+    Var mask = on ? draw_mask(input, p, generator)
+                  : ops::full(input.sizes(), 1, DType::Bool, input.device());
     return {call<NativeApply>(input, mask, on ? scale_of(p) : 1.0), mask};
   }
 };
@@ -137,8 +138,9 @@ Var as_asked(const Var& x, bool inplace, const char* name, const F& f) {
 Var feature_dropout(const Var& input, double p, bool train, bool inplace, Generator* generator) {
   if (train) check_dropout(input, p);
   if (!train || p == 0 || input.numel() == 0) return input;
-  Var noise = empty(channel_sizes(input), input.dtype());
-  if (p == 1) ops::copy_data(noise.get(), ops::zeros(noise.sizes(), noise.dtype()).get());
+  Var noise = empty(channel_sizes(input), input.dtype(), input.device());
+  if (p == 1)
+    ops::copy_data(noise.get(), ops::zeros(noise.sizes(), noise.dtype(), noise.device()).get());
   else fill_bernoulli(noise.get(), 1 - p, generator);
   noise = ops::mul(noise, Var(scale_of(p)));
   return as_asked(input, inplace, "feature_dropout_", [&](const Var& x) { return x * noise; });
@@ -152,12 +154,12 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
   if (!train || p == 0 || input.numel() == 0) return input;
   const char* name = features ? "feature_alpha_dropout_" : "alpha_dropout_";
   if (p == 1) {
-    Var zero = ops::zeros({}, input.dtype());
+    Var zero = ops::zeros({}, input.dtype(), input.device());
     return as_asked(input, inplace, name, [&](const Var& x) { return x * zero; });
   }
   constexpr double alpha = 1.7580993408473766;
   double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
-  Var noise = features ? empty(channel_sizes(input), input.dtype())
+  Var noise = features ? empty(channel_sizes(input), input.dtype(), input.device())
                        : empty_like(input.get(), input.dtype());
   fill_bernoulli(noise.get(), 1 - p, generator);
   Var shift = (Var(1) - noise) * Var(-alpha * a) + Var(alpha * a * p);

@@ -1,5 +1,5 @@
 // Rows of a table by number, and numbers as rows.
-#include "kernels/cpu/index.h"
+#include "kernels/kernels.h"
 
 #include <cmath>
 
@@ -14,30 +14,23 @@ namespace {
 Var dense_ids(const Var& ids) { return ops::contiguous(ops::to(ids, DType::I64)); }
 
 void check_ids(const Var& ids, int64_t rows) {
-  const int64_t* id = ids->data<int64_t>();
-  bool bad = false;
-  for (int64_t i = 0; i < ids.numel(); i++) bad |= uint64_t(id[i]) >= uint64_t(rows);
+  kernel::Outside bad = on(ids).find_outside(ids->data<int64_t>(), ids.numel(), rows);
   if (!bad) return;
-  int64_t at = 0;
-  while (uint64_t(id[at]) < uint64_t(rows)) at++;
-  int64_t value = id[at];
+  int64_t at = bad.at;
   Ints position(ids.dim());
   for (int i = ids.dim() - 1; i >= 0; i--) {
     position[i] = at % ids.size(i);
     at /= ids.size(i);
   }
-  fail_as(PyExc_IndexError, "index out of range in self: embedding: id ", value, " at position ",
-          position, " is outside the table's ", rows, " rows (0 to ", rows - 1, ")");
+  fail_as(PyExc_IndexError, "index out of range in self: embedding: id ", bad.value,
+          " at position ", position, " is outside the table's ", rows, " rows (0 to ", rows - 1,
+          ")");
 }
 
 // 1 / (how often the id occurs), for each id; of the table's dtype.
 Var inverse_counts(const Var& ids, int64_t rows, DType dtype) {
-  std::vector<int64_t> count(size_t(rows), 0);
-  const int64_t* id = ids->data<int64_t>();
-  for (int64_t i = 0; i < ids.numel(); i++) count[size_t(id[i])]++;
-  Var scale = empty(ids.sizes(), DType::F64);
-  for (int64_t i = 0; i < ids.numel(); i++)
-    scale->data<double>()[i] = 1 / double(count[size_t(id[i])]);
+  Var scale = empty(ids.sizes(), DType::F64, ids.device());
+  on(ids).inverse_counts(ids->data<int64_t>(), ids.numel(), rows, scale->data<double>());
   return ops::to(scale, dtype);
 }
 
@@ -45,22 +38,23 @@ Var rows_by_id(const Var& table, const Var& ids) {
   Var dense = ops::contiguous(table);
   Ints sizes = ids.sizes();
   sizes.push_back(table.size(1));
-  Var out = empty(sizes, table.dtype());
+  Var out = empty(sizes, table.dtype(), table.device());
   if (out.numel() == 0) return out;
-  Unlocked unlocked(double(out.numel()), {dense.get(), ids.get(), out.get()});
-  cpu::index_select(itemsize(table.dtype()), dense->data(), ids->data<int64_t>(), out->data(), 1,
-                    table.size(0), table.size(1), ids.numel());
+  Launch launch(double(out.numel()), {dense.get(), ids.get(), out.get()});
+  on(dense).index_select(itemsize(table.dtype()), dense->data(), ids->data<int64_t>(), out->data(),
+                         1, table.size(0), table.size(1), ids.numel());
   return out;
 }
 
 // Ids of all samples in a table that has a part for each of them.
 Var ids_in_parts(const HiddenDims& hidden, const Var& ids, int64_t rows) {
-  Var id = dense_ids(hidden.front(ids)), all = empty(id.sizes(), DType::I64);
+  Var id = dense_ids(hidden.front(ids));
   check_ids(id, rows);
-  int64_t samples = hidden.samples(), each = samples ? id.numel() / samples : 0;
-  for (int64_t n = 0; n < id.numel(); n++)
-    all->data<int64_t>()[n] = id->data<int64_t>()[n] + n / each * rows;
-  return all;
+  int64_t samples = hidden.samples();
+  if (id.numel() == 0) return id;
+  Var first = ops::counting(samples, id.device()) * ops::to(Var(double(rows)), DType::I64);
+  Var each = ops::reshape(id, {samples, id.numel() / samples});
+  return ops::reshape(each + ops::unsqueeze(first, 1), id.sizes());
 }
 
 // The gradient of the table: a sum over the places of each id, the padding's left out.
@@ -80,17 +74,17 @@ struct EmbeddingBackward : Linear {
           "_embedding_backward: a gradient of shape ", g.sizes(), " for ids of shape ",
           ids.sizes());
     check_ids(id, rows);
-    Var table = ops::zeros({rows, g.size(-1)}, g.dtype());
+    Var table = ops::zeros({rows, g.size(-1)}, g.dtype(), g.device());
     if (g.numel() == 0) return table;
     if (by_freq) src = src * ops::unsqueeze(inverse_counts(id, rows, g.dtype()), -1);
     {
-      Unlocked unlocked(double(src.numel()), {src.get(), id.get(), table.get()});
-      cpu::index_add(g.dtype(), table->data(), id->data<int64_t>(), src->data(), 1, rows,
-                     g.size(-1), id.numel(), 1);
+      Launch launch(double(src.numel()), {src.get(), id.get(), table.get()});
+      on(table).index_add(g.dtype(), table->data(), id->data<int64_t>(), src->data(), 1, rows,
+                          g.size(-1), id.numel(), 1);
     }
     if (padding >= 0 && padding < rows) {
       int64_t bytes = g.size(-1) * itemsize(g.dtype());
-      std::memset(table->data() + padding * bytes, 0, size_t(bytes));
+      on(table).clear(table->data() + padding * bytes, size_t(bytes));
     }
     return table;
   }
@@ -168,24 +162,8 @@ void shorten(const Var& weight, const Var& ids, double max_norm, double norm_typ
   check_ids(dense, weight.size(0));
   Var table = ops::to(ops::contiguous(weight), DType::F64);
   if (table.get() == weight.get()) table = ops::clone(weight);
-  int64_t n = weight.size(1);
-  std::vector<bool> done(size_t(weight.size(0)), false);
-  for (int64_t i = 0; i < dense.numel(); i++) {
-    int64_t id = dense->data<int64_t>()[i];
-    if (done[size_t(id)]) continue;
-    done[size_t(id)] = true;
-    double* row = table->data<double>() + id * n;
-    double norm = 0;
-    for (int64_t k = 0; k < n; k++) {
-      double a = std::abs(row[k]);
-      if (std::isinf(norm_type)) norm = std::max(norm, a);
-      else norm += norm_type == 2 ? a * a : std::pow(a, norm_type);
-    }
-    if (!std::isinf(norm_type)) norm = std::pow(norm, 1 / norm_type);
-    if (norm <= max_norm) continue;
-    double scale = max_norm / (norm + 1e-7);
-    for (int64_t k = 0; k < n; k++) row[k] *= scale;
-  }
+  on(table).shorten_rows(table->data<double>(), weight.size(0), weight.size(1),
+                         dense->data<int64_t>(), dense.numel(), max_norm, norm_type);
   ops::copy_data(weight.get(), table.get());
 }
 
@@ -247,23 +225,22 @@ struct OneHot : NonDifferentiable {
           "one_hot is only applicable to index tensor of type LongTensor, got ",
           info(tensor.dtype()).tensor_name, ": use ids.long()");
     Var ids = ops::contiguous(tensor);
-    const int64_t* id = ids->data<int64_t>();
-    int64_t low = 0, high = -1, n = ids.numel();
-    for (int64_t i = 0; i < n; i++) {
-      low = std::min(low, id[i]);
-      high = std::max(high, id[i]);
-    }
+    int64_t n = ids.numel();
     check(n > 0 || classes > 0, "Can not infer total number of classes from empty tensor.");
-    check(low >= 0, "Class values must be non-negative, got ", low);
-    check(high < INT64_MAX, "Class values must be smaller than num_classes, got ", high);
-    if (classes == -1) classes = high + 1;
-    check(high < classes, "Class values must be smaller than num_classes, got ", high, " for ",
-          classes, " classes");
+    if (n > 0 && (has_data(ids.get()) || classes == -1)) {
+      auto [low, high] = on(ids).range(ids->data<int64_t>(), n);
+      check(low >= 0, "Class values must be non-negative, got ", low);
+      check(high < INT64_MAX, "Class values must be smaller than num_classes, got ", high);
+      if (classes == -1) classes = high + 1;
+      check(high < classes, "Class values must be smaller than num_classes, got ", high, " for ",
+            classes, " classes");
+    }
     Ints sizes = ids.sizes();
     sizes.push_back(classes);
-    Var out = ops::zeros(sizes, DType::I64);
-    for (int64_t i = 0; i < n; i++) out->data<int64_t>()[i * classes + id[i]] = 1;
-    return out;
+    Var out = ops::zeros(sizes, DType::I64, tensor.device());
+    if (n == 0) return out;
+    Var at = ops::unsqueeze(ids, -1);
+    return ops::scatter(out, -1, at, ops::full(at.sizes(), 1, DType::I64, at.device()));
   }
 };
 RL_OP(OneHot)

@@ -1,6 +1,5 @@
 // The largest, the smallest and the middle: of everything or along dimensions.
-#include "kernels/cpu/reduce.h"
-#include "kernels/cpu/select.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
@@ -37,16 +36,16 @@ void check_nonempty(const Var& input, const Dims& dim, const char* op) {
               " to have non-zero size, got input of shape ", input.sizes());
 }
 
-using Fold = void (*)(DType, const void*, void*, int64_t, int64_t, int64_t);
+using Fold = decltype(&kernel::Table::amax);
 
-Var reduce_extreme(const Var& input, const Dims& dim, bool keepdim, Fold kernel, const char* op) {
+Var reduce_extreme(const Var& input, const Dims& dim, bool keepdim, Fold run, const char* op) {
   refuse_complex(input, op);
   check_nonempty(input, dim, op);
   Reduction r = plan_reduction(input, dim, keepdim, op);
-  Var y = empty(r.sizes, input.dtype());
+  Var y = empty(r.sizes, input.dtype(), input.device());
   {
-    Unlocked unlocked(double(r.input.numel()), {r.input.get(), y.get()});
-    kernel(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
+    Launch launch(double(r.input.numel()), {r.input.get(), y.get()});
+    (on(y).*run)(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
   }
   return y;
 }
@@ -70,8 +69,9 @@ Var mean_where(const Var& mask, const Var& t, const Dims& dim, bool keepdim) {
 }
 
 bool is_nan(const Var& value) {
+  if (!has_data(value.get())) return false;
   GradMode off(false);
-  double v = *ops::to(value, DType::F64)->data<double>();
+  double v = *ops::to(value, DType::F64)->host<double>();
   return v != v;
 }
 
@@ -87,7 +87,7 @@ struct ExtremeOverDims : General {
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
-    return reduce_extreme(input, dim, keepdim, Op::kernel, Op::word);
+    return reduce_extreme(input, dim, keepdim, Op::run, Op::word);
   }
   static void vjp(Back& b, const In& input, Dims dim, bool keepdim) {
     b[0] = share(b.g(), *input, b.out(), dim, keepdim);
@@ -103,7 +103,7 @@ struct Amax : ExtremeOverDims<Amax> {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "amax(x, dim, keepdim): the maxima over these dimensions. Ties share the gradient.";
-  static constexpr Fold kernel = cpu::amax;
+  static constexpr auto run = &kernel::Table::amax;
 };
 RL_OP(Amax)
 
@@ -113,7 +113,7 @@ struct Amin : ExtremeOverDims<Amin> {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "amin(x, dim, keepdim): the minima over these dimensions. Ties share the gradient.";
-  static constexpr Fold kernel = cpu::amin;
+  static constexpr auto run = &kernel::Table::amin;
 };
 RL_OP(Amin)
 
@@ -130,8 +130,8 @@ struct Aminmax : General {
           "aminmax(): cannot compute aminmax over an empty dimension as "
           "the operation has no identity. (shape ",
           input.sizes(), ")");
-    return {reduce_extreme(input, dims(dim), keepdim, cpu::amin, "aminmax"),
-            reduce_extreme(input, dims(dim), keepdim, cpu::amax, "aminmax")};
+    return {reduce_extreme(input, dims(dim), keepdim, &kernel::Table::amin, "aminmax"),
+            reduce_extreme(input, dims(dim), keepdim, &kernel::Table::amax, "aminmax")};
   }
   static void vjp(Back& b, const In& input, std::optional<int64_t> dim, bool keepdim) {
     Var x = *input;
@@ -153,7 +153,7 @@ struct ExtremeOfAll : General {
   static constexpr auto family = "reduction";
   static constexpr auto saves = "input out";
   static Var forward(const Var& input) {
-    return reduce_extreme(input, std::nullopt, false, Op::kernel, Op::word);
+    return reduce_extreme(input, std::nullopt, false, Op::run, Op::word);
   }
   static void vjp(Back& b, const In& input) { b[0] = share_all(b.g(), *input, b.out()); }
   static void jvp(Push& p, const Var& input) {
@@ -168,7 +168,7 @@ struct MaxAll : ExtremeOfAll<MaxAll> {
   static constexpr auto doc =
       "max(x): the largest element, whose ties share the gradient. max(x, dim): the largest along "
       "a dimension and where it is. max(a, b): maximum(a, b).";
-  static constexpr Fold kernel = cpu::amax;
+  static constexpr auto run = &kernel::Table::amax;
 };
 RL_OP(MaxAll)
 
@@ -179,7 +179,7 @@ struct MinAll : ExtremeOfAll<MinAll> {
   static constexpr auto doc =
       "min(x): the smallest element, whose ties share the gradient. min(x, dim): the smallest "
       "along a dimension and where it is. min(a, b): minimum(a, b).";
-  static constexpr Fold kernel = cpu::amin;
+  static constexpr auto run = &kernel::Table::amin;
 };
 RL_OP(MinAll)
 
@@ -201,18 +201,21 @@ struct MinOther : Composite {
 };
 RL_OP(MinOther)
 
-// Values picked along a dimension, and the positions that take the gradient.
-template <class Kernel>
-std::array<Var, 2> pick(const Var& input, int64_t dim, bool keepdim, const char* op,
-                        const Kernel& kernel) {
+// Values picked along a dimension, and the positions that take the gradient. `last`: what the
+// kernel is told besides the shape.
+template <class Run, class... Last>
+std::array<Var, 2> pick(const Var& input, int64_t dim, bool keepdim, const char* op, Run run,
+                        Last... last) {
   Ints dims{dim};
   refuse_complex(input, op);
   check_nonempty(input, dims, op);
   Reduction r = plan_reduction(input, dims, keepdim, op);
-  Var y = empty(r.sizes, input.dtype()), index = empty(r.sizes, DType::I64);
+  Var y = empty(r.sizes, input.dtype(), input.device()),
+      index = empty(r.sizes, DType::I64, input.device());
   if (y.numel() > 0) {
-    Unlocked unlocked(double(r.input.numel()) * 2, {r.input.get(), y.get(), index.get()});
-    kernel(y.dtype(), r.input->data(), y->data(), index->data<int64_t>(), r.outer, r.n, r.inner);
+    Launch launch(double(r.input.numel()) * 2, {r.input.get(), y.get(), index.get()});
+    (on(y).*run)(y.dtype(), r.input->data(), y->data(), index->data<int64_t>(), r.outer, r.n,
+                 r.inner, last...);
   }
   return {y, index};
 }
@@ -222,7 +225,7 @@ struct Picked : General {
   static constexpr auto family = "reduction";
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool keepdim) {
-    return pick(input, dim, keepdim, Op::word, Op::kernel);
+    return pick(input, dim, keepdim, Op::word, Op::run);
   }
   static void vjp(Back& b, const In& input, int64_t dim, bool keepdim) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, keepdim);
@@ -238,7 +241,7 @@ struct MaxDim : Picked<MaxDim> {
       "max(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "max(x, dim): the maxima along a dimension, with positions.";
-  static constexpr auto kernel = cpu::max_with_index;
+  static constexpr auto run = &kernel::Table::max_with_index;
 };
 RL_OP(MaxDim)
 
@@ -248,7 +251,7 @@ struct MinDim : Picked<MinDim> {
       "min(Tensor input, int dim, bool keepdim=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "min(x, dim): the minima along a dimension, with positions.";
-  static constexpr auto kernel = cpu::min_with_index;
+  static constexpr auto run = &kernel::Table::min_with_index;
 };
 RL_OP(MinDim)
 
@@ -260,7 +263,7 @@ struct Mode : Picked<Mode> {
   static constexpr auto doc =
       "mode(x, dim): the most frequent values along a dimension (the least of several) and where "
       "they are.";
-  static constexpr auto kernel = cpu::mode;
+  static constexpr auto run = &kernel::Table::mode;
 };
 RL_OP(Mode)
 
@@ -274,12 +277,12 @@ struct MedianAll : General {
   static Var forward(const Var& input) {
     refuse_bool(input, "median");
     refuse_complex(input, "median");
-    if (input.numel() == 0) return ops::full({}, std::nan(""), input.dtype());
+    if (input.numel() == 0) return ops::full({}, std::nan(""), input.dtype(), input.device());
     Var x = plan_reduction(input, std::nullopt, false, "median").input;
-    Var y = empty({}, x.dtype());
+    Var y = empty({}, x.dtype(), x.device());
     {
-      Unlocked unlocked(double(x.numel()) * 4, {x.get(), y.get()});
-      cpu::median_value(x.dtype(), x->data(), y->data(), x.numel());
+      Launch launch(double(x.numel()) * 4, {x.get(), y.get()});
+      on(x).median_value(x.dtype(), x->data(), y->data(), x.numel());
     }
     return y;
   }
@@ -297,7 +300,7 @@ struct MedianDim : Picked<MedianDim> {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "MedianBackward1";
   static constexpr auto doc = "median(x, dim): the lower medians of a dimension, with positions.";
-  static constexpr auto kernel = cpu::median;
+  static constexpr auto run = &kernel::Table::median;
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool keepdim) {
     refuse_bool(input, word);
     return Picked::forward(input, dim, keepdim);
@@ -321,9 +324,7 @@ struct KthValue : General {
     int64_t n = input.dim() == 0 ? 1 : input.size(int(d));
     check(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", d,
           ": k is ", k, ", the dimension has ", n, " elements");
-    return pick(input, dim, keepdim, "kthvalue",
-                [k](DType t, const void* x, void* y, int64_t* index, int64_t outer, int64_t count,
-                    int64_t inner) { cpu::kth(t, x, y, index, outer, count, inner, k); });
+    return pick(input, dim, keepdim, "kthvalue", &kernel::Table::kth, k);
   }
   static void vjp(Back& b, const In& input, int64_t, int64_t dim, bool keepdim) {
     b[0] = put_back(b.g(), b.out(1), input.sizes(), dim, keepdim);
@@ -333,8 +334,6 @@ struct KthValue : General {
   }
 };
 RL_OP(KthValue)
-
-using Locate = void (*)(DType, const void*, int64_t*, int64_t, int64_t, int64_t);
 
 template <class Op>
 struct Position : NonDifferentiable {
@@ -351,10 +350,11 @@ struct Position : NonDifferentiable {
     // Positions count rows, whatever the layout.
     Var flat = dim ? input : ops::reshape(input, {input.numel()});
     Reduction r = plan_reduction(flat, Ints{dim.value_or(0)}, keepdim, op);
-    Var index = empty(dim || !keepdim ? r.sizes : Ints(input.dim(), 1), DType::I64);
+    Var index = empty(dim || !keepdim ? r.sizes : Ints(input.dim(), 1), DType::I64, input.device());
     {
-      Unlocked unlocked(double(r.input.numel()), {r.input.get(), index.get()});
-      Op::kernel(input.dtype(), r.input->data(), index->data<int64_t>(), r.outer, r.n, r.inner);
+      Launch launch(double(r.input.numel()), {r.input.get(), index.get()});
+      (on(index).*Op::run)(input.dtype(), r.input->data(), index->data<int64_t>(), r.outer, r.n,
+                           r.inner);
     }
     return index;
   }
@@ -366,7 +366,7 @@ struct ArgMax : Position<ArgMax> {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "argmax(x, dim=None): where the maximum first occurs: flat, or along a dimension.";
-  static constexpr Locate kernel = cpu::argmax;
+  static constexpr auto run = &kernel::Table::argmax;
 };
 RL_OP(ArgMax)
 
@@ -376,7 +376,7 @@ struct ArgMin : Position<ArgMin> {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "argmin(x, dim=None): where the minimum first occurs: flat, or along a dimension.";
-  static constexpr Locate kernel = cpu::argmin;
+  static constexpr auto run = &kernel::Table::argmin;
 };
 RL_OP(ArgMin)
 
@@ -385,7 +385,7 @@ RL_OP(ArgMin)
 Var put_back(const Var& g, const Var& index, const Ints& sizes, int64_t dim, bool keepdim) {
   if (sizes.empty()) return g;
   int64_t d = wrap_dim(dim, sizes.size());
-  Var zeros = ops::zeros(sizes, g.dtype());
+  Var zeros = ops::zeros(sizes, g.dtype(), g.device());
   if (keepdim) return ops::scatter_add(zeros, d, index, g);
   return ops::scatter_add(zeros, d, ops::unsqueeze(index, d), ops::unsqueeze(g, d));
 }

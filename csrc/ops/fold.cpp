@@ -1,5 +1,5 @@
 // Sliding windows as columns and back, and the shuffles between channels and pixels.
-#include "kernels/cpu/patches.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/layout.h"
 #include "ops/op.h"
@@ -39,7 +39,7 @@ struct Blocks {
     int64_t room = size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1;
     return room < 0 ? 0 : room / stride[i] + 1;
   }
-  cpu::Convolution over(int64_t channels, int64_t height, int64_t width) const {
+  kernel::Convolution over(int64_t channels, int64_t height, int64_t width) const {
     return {1,
             1,
             channels,
@@ -79,20 +79,20 @@ struct Im2Col : Linear {
           "non-zero dimensions for input, but got: ",
           input.sizes());
     check_kind("im2col_out_cpu", input.dtype());
-    cpu::Convolution c = b.over(input.size(-3), input.size(-2), input.size(-1));
-    check(cpu::volume(c.output) > 0, "unfold: Given input with spatial size (", input.size(-2),
+    kernel::Convolution c = b.over(input.size(-3), input.size(-2), input.size(-1));
+    check(kernel::volume(c.output) > 0, "unfold: Given input with spatial size (", input.size(-2),
           ", ", input.size(-1), "), kernel_size=", pair_text(b.kernel),
           ", dilation=", pair_text(b.dilation), ", padding=", pair_text(b.padding),
           ", calculated shape of the array of sliding blocks as (", c.output[1], ", ", c.output[2],
           "), but its components must be at least one.");
-    Ints sizes{c.in * cpu::volume(c.kernel), cpu::volume(c.output)};
+    Ints sizes{c.in * kernel::volume(c.kernel), kernel::volume(c.output)};
     if (input.dim() == 4) sizes.insert(0, input.size(0));
-    Var x = ops::contiguous(input), y = empty(sizes, x.dtype());
+    Var x = ops::contiguous(input), y = empty(sizes, x.dtype(), x.device());
     int64_t batch = input.dim() == 4 ? input.size(0) : 1, item = itemsize(x.dtype());
-    Unlocked unlocked(double(y.numel()), {x.get(), y.get()});
+    Launch launch(double(y.numel()), {x.get(), y.get()});
     for (int64_t n = 0; n < batch; n++)
-      cpu::unfold(x.dtype(), c, x->data() + n * c.in * cpu::volume(c.input) * item,
-                  y->data() + n * sizes[sizes.size() - 2] * sizes.back() * item);
+      on(x).unfold(x.dtype(), c, x->data() + n * c.in * kernel::volume(c.input) * item,
+                   y->data() + n * sizes[sizes.size() - 2] * sizes.back() * item);
     return y;
   }
   static void vjp(Back& b, const In& input, const Ints& kernel_size, const Ints& dilation,
@@ -133,25 +133,25 @@ struct Col2Im : Linear {
           rows, " and kernel_size=", pair_text(b.kernel), ".");
     check_kind("col2im_out_cpu", input.dtype());
     if (input.dtype() == DType::Bool) fail_dtype("col2im_out_cpu", DType::Bool);
-    cpu::Convolution c = b.over(rows / taps, output_size[0], output_size[1]);
-    check(cpu::volume(c.output) == input.size(-1),
+    kernel::Convolution c = b.over(rows / taps, output_size[0], output_size[1]);
+    check(kernel::volume(c.output) == input.size(-1),
           "fold: Given output_size=", pair_text(output_size), ", kernel_size=", pair_text(b.kernel),
           ", dilation=", pair_text(b.dilation), ", padding=", pair_text(b.padding),
           ", stride=", pair_text(b.stride),
           ", expected size of input's dimension 2 to match the calculated number of sliding "
           "blocks ",
-          c.output[1], " * ", c.output[2], " = ", cpu::volume(c.output),
+          c.output[1], " * ", c.output[2], " = ", kernel::volume(c.output),
           ", but got input.size(2)=", input.size(-1), ".");
     Ints sizes{c.in, output_size[0], output_size[1]};
     if (input.dim() == 3) sizes.insert(0, input.size(0));
     DType d = input.dtype(), work = compute_type(d);
-    Var x = dense_as(input, work), y = ops::zeros(sizes, work);
+    Var x = dense_as(input, work), y = ops::zeros(sizes, work, input.device());
     int64_t batch = input.dim() == 3 ? input.size(0) : 1, item = itemsize(work);
     {
-      Unlocked unlocked(double(x.numel()), {x.get(), y.get()});
+      Launch launch(double(x.numel()), {x.get(), y.get()});
       for (int64_t n = 0; n < batch; n++)
-        cpu::fold(work, c, x->data() + n * rows * x.size(-1) * item,
-                  y->data() + n * c.in * cpu::volume(c.input) * item);
+        on(x).fold(work, c, x->data() + n * rows * x.size(-1) * item,
+                   y->data() + n * c.in * kernel::volume(c.input) * item);
     }
     return ops::to(y, d);
   }

@@ -62,13 +62,17 @@ Var conj(const Var& a);
 Var real(const Var& a);  // a view; of a real tensor, itself
 Var imag(const Var& a);  // a view
 Var to(const Var& a, DType dtype);
+Var to(const Var& a, DType dtype, Device device);
 Var clone(const Var& a);
 Var copied(const Var& like, const Var& src);  // src with the shape and dtype of `like`
 Var contiguous(const Var& a);
 // Adds up the dimensions that broadcasting made, so that the result has these sizes.
 Var sum_to(const Var& a, const Ints& sizes);
-Var zeros(const Ints& sizes, DType dtype, Device device = {});
-Var full(const Ints& sizes, double value, DType dtype, Device device = {});
+Var zeros(const Ints& sizes, DType dtype, Device device);
+// Integers that the host knows, and 0 to n - 1 of them.
+Var integers(const std::vector<int64_t>& numbers, Device device);
+Var counting(int64_t n, Device device);
+Var full(const Ints& sizes, double value, DType dtype, Device device);
 // A tensor of zeros with g added at the elements that (sizes, strides, offset) address in a
 // row-major tensor of shape `whole`.
 Var embed(const Var& g, const Ints& whole, const Ints& strides, int64_t offset);

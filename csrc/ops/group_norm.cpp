@@ -50,21 +50,22 @@ struct NativeGroupNorm : General {
   static std::array<Var, 3> forward(const Var& input, const Var& weight, const Var& bias, int64_t n,
                                     int64_t channels, int64_t inner, int64_t groups, double eps) {
     check_sizes(input, weight, bias, groups);
-    cpu::ChannelShape s = channel_shape(input.sizes());
+    kernel::ChannelShape s = channel_shape(input.sizes());
     check(n == s.batch && channels == s.channels && inner == s.inner,
           "native_group_norm: expected N, C and HxW to describe the input of shape ", input.sizes(),
           ", but got ", n, ", ", channels, " and ", inner);
     DType d = input.dtype(), c = wide(d);
     Var x = dense_as(input, c), w = dense_as(weight, c), b = dense_as(bias, c);
-    Var y = empty(x.sizes(), c), mean = empty({n, groups}, c), rstd = empty({n, groups}, c);
+    Var y = empty(x.sizes(), c, input.device()), mean = empty({n, groups}, c, input.device()),
+        rstd = empty({n, groups}, c, input.device());
     if (x.numel() == 0) {
       ops::fill_data(mean.get(), 0);
       ops::fill_data(rstd.get(), NAN);
     } else {
-      Unlocked unlocked(double(x.numel()) * 3,
-                        {x.get(), w.get(), b.get(), y.get(), mean.get(), rstd.get()});
-      cpu::group_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
-                      rstd->data(), s, groups, eps);
+      Launch launch(double(x.numel()) * 3,
+                    {x.get(), w.get(), b.get(), y.get(), mean.get(), rstd.get()});
+      on(x).group_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
+                       rstd->data(), s, groups, eps);
     }
     return {suggested(input.get(), ops::to(y, d)), mean, rstd};
   }
@@ -78,16 +79,16 @@ struct NativeGroupNorm : General {
     Var g = dense_as(b.g(), c), x = dense_as(*input, c), mean = b.out(1), rstd = b.out(2), w, gx;
     Var gw, gb;
     if (b.wants(0)) {
-      gx = empty(x.sizes(), c);
+      gx = empty(x.sizes(), c, input.device());
       if (weight) w = dense_as(*weight, c);
     }
-    if (b.wants(1)) gw = empty(weight.sizes(), c);
-    if (b.wants(2)) gb = empty(bias.sizes(), c);
-    Unlocked unlocked(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
-                                              gx.get(), gw.get(), gb.get()});
-    cpu::group_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
-                             data_or_null(gx), data_or_null(gw), data_or_null(gb),
-                             channel_shape(x.sizes()), groups);
+    if (b.wants(1)) gw = empty(weight.sizes(), c, input.device());
+    if (b.wants(2)) gb = empty(bias.sizes(), c, input.device());
+    Launch launch(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
+                                          gx.get(), gw.get(), gb.get()});
+    on(g).group_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
+                              data_or_null(gx), data_or_null(gw), data_or_null(gb),
+                              channel_shape(x.sizes()), groups);
     b[0] = gx;
     b[1] = gw;
     b[2] = gb;
@@ -154,7 +155,7 @@ RL_OP(NativeGroupNorm)
 
 Var group_norm(const Var& input, int64_t groups, const Var& weight, const Var& bias, double eps) {
   NativeGroupNorm::check_sizes(input, weight, bias, groups);
-  cpu::ChannelShape s = channel_shape(input.sizes());
+  kernel::ChannelShape s = channel_shape(input.sizes());
   return call<NativeGroupNorm>(input, weight, bias, s.batch, s.channels, s.inner, groups, eps)[0];
 }
 
@@ -186,7 +187,7 @@ struct GroupNormFunctional : Composite {
   static Var forward(const Var& input, int64_t groups, const Var& weight, const Var& bias,
                      double eps) {
     NativeGroupNorm::check_sizes(input, weight, bias, groups);
-    cpu::ChannelShape s = channel_shape(input.sizes());
+    kernel::ChannelShape s = channel_shape(input.sizes());
     if (s.batch * (s.channels / groups) * s.inner == 1)
       fail_as(PyExc_ValueError,
               "Expected more than 1 value per channel when training, got input size ",

@@ -1,9 +1,7 @@
 // x[i, j, ...] with index tensors, and flat positions: take, put.
 #include "ops/index.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/index.h"
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/layout.h"
 #include "ops/write.h"
@@ -51,12 +49,12 @@ void check_index_type(const Var& index, const char* op, const char* expected) {
 
 Var scalar_of(const Var& value, DType dtype) {
   c128 z;
-  cpu::convert(DType::C128, &z, 16, value.dtype(), value->data(), 16, 1);
+  on(value).convert(DType::C128, &z, 16, value.dtype(), value->data(), 16, 1);
   if ((z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
       overflows(z.imag(), dtype))
     fail("value cannot be converted to type ", kNativeNames[int(dtype)], " without overflow");
-  Var number = empty({}, dtype);
-  cpu::convert(dtype, number->data(), 16, value.dtype(), value->data(), 16, 1);
+  Var number = empty({}, dtype, value.device());
+  on(number).convert(dtype, number->data(), 16, value.dtype(), value->data(), 16, 1);
   return number;
 }
 
@@ -67,7 +65,7 @@ void check_fill(const Var& value, DType dtype) {
 }
 
 Var row_major_copy(const Var& v) {
-  Var copy = empty(v.sizes(), v.dtype());
+  Var copy = empty(v.sizes(), v.dtype(), v.device());
   ops::copy_data(copy.get(), v.get());
   return copy;
 }
@@ -128,10 +126,10 @@ Addressed resolve(const Tensor* x, const Vars& indices) {
   for (int i = a.at; i < rest.size(); i++) a.sizes.push_back(rest[i]);
   for (int k = 0; k < a.dims.size(); k++) {
     int64_t size = x->sizes[int(a.dims[k])];
-    const int64_t* index = a.indices[size_t(k)]->data<int64_t>();
-    int64_t bad = cpu::find_out_of_range(index, a.count, size);
-    if (bad >= 0)
-      fail_as(PyExc_IndexError, "index ", index[bad], " is out of bounds for dimension ", a.dims[k],
+    const Var& index = a.indices[size_t(k)];
+    kernel::Outside bad = on(index).find_out_of_range(index->data<int64_t>(), a.count, size);
+    if (bad)
+      fail_as(PyExc_IndexError, "index ", bad.value, " is out of bounds for dimension ", a.dims[k],
               " with size ", size);
   }
   return a;
@@ -141,13 +139,13 @@ Addressed resolve(const Tensor* x, const Vars& indices) {
 Var linear(const Addressed& a, const Tensor* x, const Ints& steps) {
   if (a.dims.size() == 1 && steps[int(a.dims[0])] == 1) {
     const Var& only = a.indices[0];
-    if (cpu::find_outside(only->data<int64_t>(), a.count, x->sizes[int(a.dims[0])]) < 0)
+    if (!on(only).find_outside(only->data<int64_t>(), a.count, x->sizes[int(a.dims[0])]))
       return only;
   }
-  Var flat = empty({a.count}, DType::I64);
+  Var flat = empty({a.count}, DType::I64, x->device());
   for (int k = 0; k < a.dims.size(); k++)
-    cpu::linear_index(a.indices[size_t(k)]->data<int64_t>(), a.count, x->sizes[int(a.dims[k])],
-                      steps[int(a.dims[k])], k > 0, flat->data<int64_t>());
+    on(flat).linear_index(a.indices[size_t(k)]->data<int64_t>(), a.count, x->sizes[int(a.dims[k])],
+                          steps[int(a.dims[k])], k > 0, flat->data<int64_t>());
   return flat;
 }
 
@@ -242,9 +240,7 @@ struct BehindHidden {
     for (int i = 0; i < count; i++) {
       Ints sizes(count + rank, 1);
       sizes[i] = hidden.sizes[i];
-      Var at = empty(sizes, DType::I64);
-      for (int64_t n = 0; n < hidden.sizes[i]; n++) at->data<int64_t>()[n] = n;
-      indices.push_back(at);
+      indices.push_back(ops::reshape(ops::counting(hidden.sizes[i], input.device()), sizes));
     }
     for (const Var& v : given) indices.push_back(v ? hidden.front(v, rank - v.dim()) : v);
     indices.resize(size_t(count + input.dim()));
@@ -268,15 +264,15 @@ struct Index : Linear {
     Addressed a = resolve(input.get(), indices);
     if (a.dims.empty()) return row_major_copy(input);
     if (in_rows(a, input.get())) {
-      Var y = empty(a.sizes, input.dtype());
+      Var y = empty(a.sizes, input.dtype(), input.device());
       read(a, input, y.get());
       return y;
     }
-    Var y = empty_strided(a.sizes, indexed_strides(a, input.get()), input.dtype());
+    Var y = empty_strided(a.sizes, indexed_strides(a, input.get()), input.dtype(), input.device());
     if (y->contiguous || a.shape.size() == 1) {
       read(a, input, y.get());
     } else {
-      Var rows = empty(a.sizes, input.dtype());
+      Var rows = empty(a.sizes, input.dtype(), input.device());
       read(a, input, rows.get());
       ops::copy_data(y.get(), rows.get());
     }
@@ -289,9 +285,9 @@ struct Index : Linear {
     if (input->contiguous && a.adjacent && y->contiguous) {
       Rows rows(a, input.get());
       Var flat = linear(a, input.get(), rows.steps);
-      Unlocked unlocked(double(y->numel), {input.get(), flat.get(), y});
-      cpu::index_select(item, input->data(), flat->data<int64_t>(), y->data(), rows.outer, rows.n,
-                        rows.inner, a.count);
+      Launch launch(double(y->numel), {input.get(), flat.get(), y});
+      on(input).index_select(item, input->data(), flat->data<int64_t>(), y->data(), rows.outer,
+                             rows.n, rows.inner, a.count);
       return;
     }
     Walk walk(a, input.get());
@@ -299,9 +295,9 @@ struct Index : Linear {
     Ints to = walk.result_strides(item);
     if (!y->contiguous)
       for (int i = 0; i < to.size(); i++) to[i] = y->strides[i] * item;
-    Unlocked unlocked(double(y->numel) * 2, {input.get(), flat.get(), y});
-    cpu::gather(item, input->data(), walk.x.data(), flat->data<int64_t>(), walk.index.data(),
-                y->data(), to.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
+    Launch launch(double(y->numel) * 2, {input.get(), flat.get(), y});
+    on(input).gather(item, input->data(), walk.x.data(), flat->data<int64_t>(), walk.index.data(),
+                     y->data(), to.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
   }
   static Var batched(const HiddenDims& hidden, const Var& input, const Vars& indices) {
     BehindHidden behind(hidden, input, indices);
@@ -309,7 +305,7 @@ struct Index : Linear {
     return behind.order.empty() ? y : ops::permute(y, behind.order);
   }
   static void vjp(Back& b, const In& input, const InList& indices) {
-    Var zeros = ops::zeros(input.sizes(), b.g().dtype());
+    Var zeros = ops::zeros(input.sizes(), b.g().dtype(), b.g().device());
     b[0] = ops::index_put(zeros, read_all(indices), b.g(), true);
   }
 };
@@ -336,23 +332,23 @@ void put(Tensor* x, const Addressed& a, const Var& values, bool accumulate) {
   if (rows_match && (accumulate || a.count < element_count(a.sizes))) {
     Rows rows(a, x);
     Var flat = linear(a, x, rows.steps);
-    Unlocked unlocked(work, {x, flat.get(), values.get()});
+    Launch launch(work, {x, flat.get(), values.get()});
     if (accumulate)
-      cpu::index_add(x->dtype, x->data(), flat->data<int64_t>(), values->data(), rows.outer, rows.n,
-                     rows.inner, a.count, 1);
+      on(x).index_add(x->dtype, x->data(), flat->data<int64_t>(), values->data(), rows.outer,
+                      rows.n, rows.inner, a.count, 1);
     else
-      cpu::index_write(itemsize(x->dtype), x->data(), flat->data<int64_t>(), values->data(),
-                       rows.outer, rows.n, rows.inner, a.count);
+      on(x).index_write(itemsize(x->dtype), x->data(), flat->data<int64_t>(), values->data(),
+                        rows.outer, rows.n, rows.inner, a.count);
     return;
   }
   Walk walk(a, x);
   Var flat = linear(a, x, walk.bytes);
   Ints from =
       values.sizes() == a.sizes ? walk.result_strides(itemsize(x->dtype)) : Ints(walk.sizes.size());
-  Unlocked unlocked(work, {x, flat.get(), values.get()});
-  cpu::scatter(x->dtype, accumulate ? cpu::Scatter::Add : cpu::Scatter::Set, x->data(),
-               walk.x.data(), flat->data<int64_t>(), walk.index.data(), values->data(), from.data(),
-               walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
+  Launch launch(work, {x, flat.get(), values.get()});
+  on(x).scatter(x->dtype, accumulate ? kernel::Scatter::Add : kernel::Scatter::Set, x->data(),
+                walk.x.data(), flat->data<int64_t>(), walk.index.data(), values->data(),
+                from.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
 }
 
 struct IndexPut : Linear {
@@ -386,7 +382,9 @@ struct IndexPut : Linear {
     Vars at = read_all(indices);
     int last = int(at.size()) + 1;
     if (b.wants(0))
-      b[0] = accumulate ? b.g() : ops::index_put(b.g(), at, ops::zeros({}, b.g().dtype()), false);
+      b[0] = accumulate
+                 ? b.g()
+                 : ops::index_put(b.g(), at, ops::zeros({}, b.g().dtype(), b.g().device()), false);
     if (b.wants(last)) b[last] = ops::index(b.g(), at);
   }
 };
@@ -455,12 +453,12 @@ Var flat_positions(const Var& index, int64_t numel, const char* op) {
   Var at = ops::contiguous(index);
   if (at.numel() > 0 && numel == 0)
     fail_as(PyExc_IndexError, op, ": tried to take from an empty tensor");
-  int64_t bad = cpu::find_out_of_range(at->data<int64_t>(), at.numel(), numel);
-  if (bad >= 0)
-    fail_as(PyExc_IndexError, "out of range: tried to access index ", at->data<int64_t>()[bad],
-            " on a tensor of ", numel, " elements.");
-  Var flat = empty({at.numel()}, DType::I64);
-  cpu::linear_index(at->data<int64_t>(), at.numel(), numel, 1, false, flat->data<int64_t>());
+  kernel::Outside bad = on(at).find_out_of_range(at->data<int64_t>(), at.numel(), numel);
+  if (bad)
+    fail_as(PyExc_IndexError, "out of range: tried to access index ", bad.value, " on a tensor of ",
+            numel, " elements.");
+  Var flat = empty({at.numel()}, DType::I64, index.device());
+  on(at).linear_index(at->data<int64_t>(), at.numel(), numel, 1, false, flat->data<int64_t>());
   return flat;
 }
 
@@ -471,10 +469,10 @@ struct Take : Linear {
   static constexpr auto saves = "index";
   static Var forward(const Var& input, const Var& index) {
     Var flat = flat_positions(index, input.numel(), "take()"), x = ops::contiguous(input);
-    Var y = empty(index.sizes(), input.dtype());
-    Unlocked unlocked(double(y.numel()), {x.get(), flat.get(), y.get()});
-    cpu::index_select(itemsize(x.dtype()), x->data(), flat->data<int64_t>(), y->data(), 1,
-                      x.numel(), 1, flat.numel());
+    Var y = empty(index.sizes(), input.dtype(), input.device());
+    Launch launch(double(y.numel()), {x.get(), flat.get(), y.get()});
+    on(x).index_select(itemsize(x.dtype()), x->data(), flat->data<int64_t>(), y->data(), 1,
+                       x.numel(), 1, flat.numel());
     return y;
   }
   static void vjp(Back& b, const In& input, const In& index);
@@ -503,23 +501,24 @@ struct Put : Linear {
     Var y = row_major_copy(input);
     int64_t n = flat.numel(), size = itemsize(y.dtype());
     if (accumulate)
-      cpu::index_add(y.dtype(), y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n,
-                     1);
-    else cpu::index_write(size, y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n);
+      on(y).index_add(y.dtype(), y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n,
+                      1);
+    else on(y).index_write(size, y->data(), flat->data<int64_t>(), src->data(), 1, y.numel(), 1, n);
     return kept_strides(input.get(), y);
   }
   static void vjp(Back& b, const In&, const In& index, const In& source, bool accumulate) {
     Var at = *index;
     if (b.wants(0))
-      b[0] =
-          accumulate ? b.g() : call<Put>(b.g(), at, ops::zeros(at.sizes(), b.g().dtype()), false);
+      b[0] = accumulate ? b.g()
+                        : call<Put>(b.g(), at,
+                                    ops::zeros(at.sizes(), b.g().dtype(), b.g().device()), false);
     if (b.wants(2)) b[2] = ops::reshape(call<Take>(b.g(), at), source.sizes());
   }
 };
 RL_OP(Put)
 
 void Take::vjp(Back& b, const In& input, const In& index) {
-  b[0] = call<Put>(ops::zeros(input.sizes(), b.g().dtype()), *index, b.g(), true);
+  b[0] = call<Put>(ops::zeros(input.sizes(), b.g().dtype(), b.g().device()), *index, b.g(), true);
 }
 
 struct TakeAlongDim : Composite {
@@ -550,9 +549,10 @@ struct TakeAlongDim : Composite {
   // Indices wrap around, as torch's do.
   static Var pick(const Var& x, int d, const Var& index) {
     int64_t size = x.dim() ? x.sizes()[d] : 1;
-    Var at = size > 0 ? math::call_pointwise("remainder",
-                                             {index, ops::full({}, double(size), DType::I64)})
-                      : index;
+    Var at = size > 0
+                 ? math::call_pointwise(
+                       "remainder", {index, ops::full({}, double(size), DType::I64, x.device())})
+                 : index;
     return ops::gather(x, d, at);
   }
 };

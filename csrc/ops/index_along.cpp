@@ -1,6 +1,5 @@
 // One index vector along one dimension: index_select, index_add, index_copy, index_fill.
-#include "kernels/cpu/index.h"
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/index.h"
 #include "ops/write.h"
@@ -18,10 +17,10 @@ Var as_vector(const Var& index) {
 // Raises for the first index outside [0, size); torch's exception class depends on the layout.
 void check_bounds(const Var& index, int64_t size, PyObject* error, const char* op, int d,
                   const char* hint) {
-  int64_t bad = cpu::find_outside(index->data<int64_t>(), index.numel(), size);
-  if (bad >= 0)
-    fail_as(error, op, ": ", hint, "index ", index->data<int64_t>()[bad],
-            " is out of bounds for dimension ", d, " with size ", size);
+  kernel::Outside bad = on(index).find_outside(index->data<int64_t>(), index.numel(), size);
+  if (bad)
+    fail_as(error, op, ": ", hint, "index ", bad.value, " is out of bounds for dimension ", d,
+            " with size ", size);
 }
 
 // A tensor read as [outer, n, inner] around dimension d.
@@ -33,20 +32,21 @@ struct Block {
 };
 
 // into[.., index[c], ..] = mode(that, src[.., c, ..]); a 0-d src counts for every element.
-void place(Tensor* into, int d, const Var& index, const Var& src, cpu::Scatter mode, double alpha) {
+void place(Tensor* into, int d, const Var& index, const Var& src, kernel::Scatter mode,
+           double alpha) {
   Block block(into->sizes, d);
   int64_t count = index.numel();
   if (count == 0 || block.outer * block.inner == 0) return;
   bool number = src.dim() == 0 && into->dim() > 0;
   double work = 2 * double(block.outer * block.inner) * double(count);
   if (into->contiguous && src->contiguous && !number) {
-    Unlocked unlocked(work, {into, index.get(), src.get()});
-    if (mode == cpu::Scatter::Add)
-      cpu::index_add(into->dtype, into->data(), index->data<int64_t>(), src->data(), block.outer,
-                     block.n, block.inner, count, alpha);
+    Launch launch(work, {into, index.get(), src.get()});
+    if (mode == kernel::Scatter::Add)
+      on(into).index_add(into->dtype, into->data(), index->data<int64_t>(), src->data(),
+                         block.outer, block.n, block.inner, count, alpha);
     else
-      cpu::index_write(itemsize(into->dtype), into->data(), index->data<int64_t>(), src->data(),
-                       block.outer, block.n, block.inner, count);
+      on(into).index_write(itemsize(into->dtype), into->data(), index->data<int64_t>(), src->data(),
+                           block.outer, block.n, block.inner, count);
     return;
   }
   Var from = src;
@@ -60,9 +60,9 @@ void place(Tensor* into, int d, const Var& index, const Var& src, cpu::Scatter m
     to[i] = into->strides[i] * item;
     if (!number) steps[i] = from->strides[i] * item;
   }
-  Unlocked unlocked(work, {into, index.get(), from.get()});
-  cpu::scatter(into->dtype, mode, into->data(), to.data(), index->data<int64_t>(), along.data(),
-               from->data(), steps.data(), sizes.data(), n, d, into->sizes[d]);
+  Launch launch(work, {into, index.get(), from.get()});
+  on(into).scatter(into->dtype, mode, into->data(), to.data(), index->data<int64_t>(), along.data(),
+                   from->data(), steps.data(), sizes.data(), n, d, into->sizes[d]);
 }
 
 struct IndexSelect : Linear {
@@ -85,15 +85,16 @@ struct IndexSelect : Linear {
                  "index_select()", d, "index out of range in self: ");
     Ints sizes = input.sizes();
     if (input.dim()) sizes[d] = at.numel();
-    Var x = ops::contiguous(input), y = empty(sizes, input.dtype());
+    Var x = ops::contiguous(input), y = empty(sizes, input.dtype(), input.device());
     Block block(x.sizes(), d);
-    Unlocked unlocked(double(y.numel()), {x.get(), at.get(), y.get()});
-    cpu::index_select(itemsize(x.dtype()), x->data(), at->data<int64_t>(), y->data(), block.outer,
-                      block.n, block.inner, at.numel());
+    Launch launch(double(y.numel()), {x.get(), at.get(), y.get()});
+    on(x).index_select(itemsize(x.dtype()), x->data(), at->data<int64_t>(), y->data(), block.outer,
+                       block.n, block.inner, at.numel());
     return y;
   }
   static void vjp(Back& b, const In& input, int64_t dim, const In& index) {
-    b[0] = ops::index_add(ops::zeros(input.sizes(), b.g().dtype()), dim, *index, b.g());
+    b[0] = ops::index_add(ops::zeros(input.sizes(), b.g().dtype(), b.g().device()), dim, *index,
+                          b.g());
   }
 };
 RL_OP(IndexSelect)
@@ -110,7 +111,7 @@ struct IndexAdd : Linear {
                      double alpha) {
     int d = int(wrap_dim(dim, input.dim()));
     Var at = checked(input, d, index, source), y = row_major_copy(input);
-    place(y.get(), d, at, source, cpu::Scatter::Add, alpha);
+    place(y.get(), d, at, source, kernel::Scatter::Add, alpha);
     return y;
   }
   static Var checked(const Var& input, int d, const Var& index, const Var& source) {
@@ -150,7 +151,7 @@ struct IndexAdd : Linear {
       return write_out(self, call<IndexAdd>(input, dim, index, source, alpha), "index_add");
     int d = int(wrap_dim(dim, input.dim()));
     Var at = apart_from(self, checked(input, d, index, source)), src = apart_from(self, source);
-    auto write = [&] { place(self, d, at, src, cpu::Scatter::Add, alpha); };
+    auto write = [&] { place(self, d, at, src, kernel::Scatter::Add, alpha); };
     write_inplace<IndexAdd>(self, "index_add_", write, input, dim, index, source, alpha);
   }
 };
@@ -168,7 +169,7 @@ struct IndexCopy : Linear {
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& source) {
     int d = int(wrap_dim(dim, input.dim()));
     Var at = checked(input, d, index, source), y = row_major_copy(input);
-    place(y.get(), d, at, fitted(input, source, d), cpu::Scatter::Set, 1);
+    place(y.get(), d, at, fitted(input, source, d), kernel::Scatter::Set, 1);
     return y;
   }
   static Var checked(const Var& input, int d, const Var& index, const Var& source) {
@@ -221,7 +222,7 @@ struct IndexCopy : Linear {
     if (!inplace) return write_out(self, call<IndexCopy>(input, dim, index, source), "index_copy");
     int d = int(wrap_dim(dim, input.dim()));
     Var at = apart_from(self, checked(input, d, index, source)), src = apart_from(self, source);
-    auto write = [&] { place(self, d, at, fitted(input, src, d), cpu::Scatter::Set, 1); };
+    auto write = [&] { place(self, d, at, fitted(input, src, d), kernel::Scatter::Set, 1); };
     write_inplace<IndexCopy>(self, "index_copy_", write, input, dim, index, source);
   }
 };
@@ -244,61 +245,61 @@ Var fill_index(const Var& input, int d, const Var& index) {
   check(index.dim() <= 1, "Index has to be a vector/scalar, but got shape ", index.sizes());
   Var at = as_vector(index);
   int64_t size = input.dim() ? input.sizes()[d] : 1, n = at.numel();
-  int64_t bad = cpu::find_out_of_range(at->data<int64_t>(), n, size);
-  if (bad >= 0)
-    fail_as(PyExc_IndexError, "index ", at->data<int64_t>()[bad],
-            " is out of bounds for dimension ", d, " with size ", size);
-  Var positive = empty({n}, DType::I64);
-  cpu::linear_index(at->data<int64_t>(), n, size, 1, false, positive->data<int64_t>());
+  kernel::Outside bad = on(at).find_out_of_range(at->data<int64_t>(), n, size);
+  if (bad)
+    fail_as(PyExc_IndexError, "index ", bad.value, " is out of bounds for dimension ", d,
+            " with size ", size);
+  Var positive = empty({n}, DType::I64, input.device());
+  on(at).linear_index(at->data<int64_t>(), n, size, 1, false, positive->data<int64_t>());
   return positive;
 }
 
 void fill_slices(Tensor* into, int d, const Var& index, const Var& value) {
   if (into->dim() == 0 && index.numel() > 0) ops::copy_data(into, value.get());
-  else if (into->dim() > 0) place(into, d, index, value, cpu::Scatter::Set, 1);
+  else if (into->dim() > 0) place(into, d, index, value, kernel::Scatter::Set, 1);
 }
 
 // v with those slices zero; the sum of g over them.
 Var zero_slices(const Var& v, int64_t dim, const Var& at);
 Var filled_sum(const Var& g, int64_t dim, const Var& at);
 
-#define RL_INDEX_FILL(Type, kind, text, grad)                                                   \
-  struct Type : Linear {                                                                        \
-    static constexpr auto signature =                                                           \
-        "index_fill(Tensor input, int dim, Tensor index, " kind " value)";                      \
-    static constexpr auto grad_name = grad;                                                     \
-    static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices."; \
-    static constexpr auto family = "indexing";                                                  \
-    static constexpr auto saves = "index";                                                      \
-    static constexpr bool inplace = true;                                                       \
-    static constexpr bool out = false;                                                          \
-    static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {     \
-      int d = int(wrap_dim(dim, input.dim()));                                                  \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
-      Var y = empty_like(input.get(), input.dtype());                                           \
-      ops::copy_data(y.get(), input.get());                                                     \
-      fill_slices(y.get(), d, at, number);                                                      \
-      return y;                                                                                 \
-    }                                                                                           \
-    static void vjp(Back& b, const In&, int64_t dim, const In& index, const In&) {              \
-      Var at = *index;                                                                          \
-      if (b.wants(0)) b[0] = zero_slices(b.g(), dim, at);                                       \
-      if (b.wants(2)) b[2] = filled_sum(b.g(), dim, at);                                        \
-    }                                                                                           \
-    static void into(Tensor* self, bool, const Var& input, int64_t dim, const Var& index,       \
-                     const Var& value) {                                                        \
-      int d = int(wrap_dim(dim, input.dim()));                                                  \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);          \
-      if (may_repeat(self, value, "index_fill_")) {                                             \
-        Var places = without_repeats(self);                                                     \
-        bool one = places.size(d) != self->sizes[d];                                            \
-        if (one) at = ops::zeros({std::min<int64_t>(at.numel(), 1)}, DType::I64);               \
-        return into(places.get(), true, places, dim, at, value);                                \
-      }                                                                                         \
-      auto write = [&] { fill_slices(self, d, at, number); };                                   \
-      write_inplace<Type>(self, "index_fill_", write, input, dim, index, value);                \
-    }                                                                                           \
-  };                                                                                            \
+#define RL_INDEX_FILL(Type, kind, text, grad)                                                     \
+  struct Type : Linear {                                                                          \
+    static constexpr auto signature =                                                             \
+        "index_fill(Tensor input, int dim, Tensor index, " kind " value)";                        \
+    static constexpr auto grad_name = grad;                                                       \
+    static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices.";   \
+    static constexpr auto family = "indexing";                                                    \
+    static constexpr auto saves = "index";                                                        \
+    static constexpr bool inplace = true;                                                         \
+    static constexpr bool out = false;                                                            \
+    static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {       \
+      int d = int(wrap_dim(dim, input.dim()));                                                    \
+      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
+      Var y = empty_like(input.get(), input.dtype());                                             \
+      ops::copy_data(y.get(), input.get());                                                       \
+      fill_slices(y.get(), d, at, number);                                                        \
+      return y;                                                                                   \
+    }                                                                                             \
+    static void vjp(Back& b, const In&, int64_t dim, const In& index, const In&) {                \
+      Var at = *index;                                                                            \
+      if (b.wants(0)) b[0] = zero_slices(b.g(), dim, at);                                         \
+      if (b.wants(2)) b[2] = filled_sum(b.g(), dim, at);                                          \
+    }                                                                                             \
+    static void into(Tensor* self, bool, const Var& input, int64_t dim, const Var& index,         \
+                     const Var& value) {                                                          \
+      int d = int(wrap_dim(dim, input.dim()));                                                    \
+      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
+      if (may_repeat(self, value, "index_fill_")) {                                               \
+        Var places = without_repeats(self);                                                       \
+        bool one = places.size(d) != self->sizes[d];                                              \
+        if (one) at = ops::zeros({std::min<int64_t>(at.numel(), 1)}, DType::I64, self->device()); \
+        return into(places.get(), true, places, dim, at, value);                                  \
+      }                                                                                           \
+      auto write = [&] { fill_slices(self, d, at, number); };                                     \
+      write_inplace<Type>(self, "index_fill_", write, input, dim, index, value);                  \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type)
 RL_INDEX_FILL(IndexFillTensor, "Tensor", "a 0-d tensor's value", "IndexFillBackward1")
 RL_INDEX_FILL(IndexFill, "Number", "a number", "IndexFillBackward0")
@@ -307,7 +308,7 @@ Var zero_slices(const Var& v, int64_t dim, const Var& at) {
   return call<IndexFill>(v, dim, at, Var(0));
 }
 Var filled_sum(const Var& g, int64_t dim, const Var& at) {
-  Var chosen = call<IndexFill>(ops::zeros(g.sizes(), DType::Bool), dim, at, Var(1));
+  Var chosen = call<IndexFill>(ops::zeros(g.sizes(), DType::Bool, g.device()), dim, at, Var(1));
   return ops::sum_to(math::where(chosen, g, Var(0)), {});
 }
 

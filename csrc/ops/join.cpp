@@ -29,13 +29,14 @@ Var empty_stacked(const Vars& tensors, const Vars& parts, const Ints& sizes, int
   bool last = d + 1 == sizes.size();
   MemoryFormat format = common_format(last ? parts : tensors);
   DType dtype = common_type(tensors);
-  if (last || format == MemoryFormat::Contiguous) return empty_in(format, sizes, dtype);
+  if (last || format == MemoryFormat::Contiguous)
+    return empty_in(format, sizes, dtype, tensors[0].device());
   Ints joined = tensors[0].sizes();
   int64_t each = joined[d];
   joined[d] *= int64_t(tensors.size());
   Ints strides = format_strides(format, joined, "stack");
   strides.insert(d, strides[d] * each);
-  return empty_strided(sizes, strides, dtype);
+  return empty_strided(sizes, strides, dtype, tensors[0].device());
 }
 
 // Copies the parts behind one another along d.
@@ -48,9 +49,8 @@ void lay_out(Tensor* into, const Vars& parts, int d) {
     int64_t n = part.sizes()[d], row = n * inner;
     if (into->contiguous && part->contiguous && part.dtype() == into->dtype &&
         outer * row <= kSmall) {
-      for (int64_t o = 0; o < outer; o++)
-        std::memcpy(into->data() + (o * into->sizes[d] + start) * inner, part->data() + o * row,
-                    size_t(row));
+      on(into).copy_blocks(into->data() + start * inner, into->sizes[d] * inner, part->data(), row,
+                           row, outer);
     } else {
       Ints sizes = into->sizes;
       sizes[d] = n;
@@ -77,7 +77,7 @@ struct Cat : Linear {
       if (!is_skipped(tensors[i].sizes())) parts.push_back(tensors[i]);
     }
     DType dtype = common_type(tensors);
-    if (parts.empty()) return empty({0}, dtype);
+    if (parts.empty()) return empty({0}, dtype, tensors[0].device());
     Ints sizes = parts[0].sizes();
     int d = int(wrap_dim(dim, sizes.size()));
     int64_t total = 0;
@@ -93,7 +93,7 @@ struct Cat : Linear {
       total += s[d];
     }
     sizes[d] = total;
-    Var joined = empty_in(common_format(tensors), sizes, dtype);
+    Var joined = empty_in(common_format(tensors), sizes, dtype, tensors[0].device());
     lay_out(joined.get(), parts, d);
     return joined;
   }
@@ -103,7 +103,8 @@ struct Cat : Linear {
       bool skipped = is_skipped(tensors[i].sizes());
       int64_t n = skipped ? 0 : tensors[i].size(int(d));
       if (b.wants(int(i)))
-        b[int(i)] = skipped ? ops::zeros({0}, b.g().dtype()) : ops::narrow(b.g(), d, start, n);
+        b[int(i)] = skipped ? ops::zeros({0}, b.g().dtype(), b.g().device())
+                            : ops::narrow(b.g(), d, start, n);
       start += n;
     }
   }
@@ -211,7 +212,7 @@ struct BlockDiag : Linear {
   };
   static Block block(const Ints& s) { return {s.size() == 2 ? s[0] : 1, s.empty() ? 1 : s.back()}; }
   static Var forward(const Vars& tensors) {
-    if (tensors.empty()) return empty({1, 0}, default_dtype());
+    if (tensors.empty()) return empty({1, 0}, default_dtype(), kHost);
     int64_t rows = 0, cols = 0;
     for (size_t i = 0; i < tensors.size(); i++) {
       check(tensors[i].dim() <= 2,
@@ -220,7 +221,7 @@ struct BlockDiag : Linear {
       rows += block(tensors[i].sizes()).rows;
       cols += block(tensors[i].sizes()).cols;
     }
-    Var whole = ops::zeros({rows, cols}, common_type(tensors));
+    Var whole = ops::zeros({rows, cols}, common_type(tensors), tensors[0].device());
     int64_t row = 0, col = 0;
     for (const Var& t : tensors) {
       auto [r, c] = block(t.sizes());

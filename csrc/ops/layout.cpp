@@ -1,6 +1,6 @@
 #include "ops/layout.h"
 
-#include "kernels/cpu/pointwise.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -32,7 +32,7 @@ Ints strides_by_operands(const Tensor* const* in, int count, const Ints& sizes) 
   }
   if (one_shape && channels) return format_strides(MemoryFormat::ChannelsLast, sizes, "empty");
   if (one_shape && alike && is_dense(sizes, in[0]->strides)) return in[0]->strides;
-  Ints strides[cpu::kMaxOperands];
+  Ints strides[kernel::kMaxOperands];
   int used = 0;
   for (int i = 0; i < count; i++)
     if (in[i]) strides[used++] = broadcast_strides(in[i], sizes);
@@ -46,9 +46,16 @@ Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes) {
   return strides_by_operands(in, count, sizes);
 }
 
+// A number beside tensors may be the host's.
+Device device_of(const Tensor* const* in, int count) {
+  for (int i = 0; i < count; i++)
+    if (in[i] && (in[i]->dim() > 0 || in[i]->device() != kHost)) return in[i]->device();
+  return kHost;
+}
+
 Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype) {
-  if (all_in_rows(in, count, sizes)) return empty(sizes, dtype);
-  return empty_strided(sizes, strides_by_operands(in, count, sizes), dtype);
+  if (all_in_rows(in, count, sizes)) return empty(sizes, dtype, device_of(in, count));
+  return empty_strided(sizes, strides_by_operands(in, count, sizes), dtype, device_of(in, count));
 }
 
 void resize_output(Tensor* out, const Ints& sizes, const Ints& strides) {
@@ -64,9 +71,9 @@ MemoryFormat suggested_format(const Tensor* like) {
   return format_of(like->sizes, like->strides);
 }
 
-Var empty_in(MemoryFormat format, const Ints& sizes, DType dtype) {
-  if (format == MemoryFormat::Contiguous) return empty(sizes, dtype);
-  return empty_strided(sizes, format_strides(format, sizes, "empty"), dtype);
+Var empty_in(MemoryFormat format, const Ints& sizes, DType dtype, Device device) {
+  if (format == MemoryFormat::Contiguous) return empty(sizes, dtype, device);
+  return empty_strided(sizes, format_strides(format, sizes, "empty"), dtype, device);
 }
 
 namespace {
@@ -82,7 +89,7 @@ Var moved(const Var& rows, Var place) {
 Var in_format(MemoryFormat format, const Var& rows) {
   if (format == MemoryFormat::Contiguous || batch_of(rows.get())) return rows;
   if (!is_contiguous_in(format, rows.get()))
-    return moved(rows, empty_in(format, rows.sizes(), rows.dtype()));
+    return moved(rows, empty_in(format, rows.sizes(), rows.dtype(), rows.device()));
   rows->strides = format_strides(format, rows.sizes(), "empty");
   return rows;
 }
@@ -95,7 +102,7 @@ Var kept_strides(const Tensor* like, const Var& rows) {
 Var dense_in(MemoryFormat format, const Var& x, DType dtype) {
   if (format == MemoryFormat::Contiguous) return ops::contiguous(ops::to(x, dtype));
   if (x.dtype() == dtype && is_contiguous_in(format, x.get())) return x;
-  Var dense = empty_in(format, x.sizes(), dtype);
+  Var dense = empty_in(format, x.sizes(), dtype, x.device());
   ops::copy_data(dense.get(), x.get());
   return dense;
 }

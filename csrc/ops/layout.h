@@ -13,6 +13,8 @@
 namespace rl {
 
 Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes);
+// Of the operands of a pointwise op.
+Device device_of(const Tensor* const* in, int count);
 Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype);
 
 // Resizes an out= tensor that has another shape; it then lies as a new result would.
@@ -20,9 +22,9 @@ void resize_output(Tensor* out, const Ints& sizes, const Ints& strides);
 
 // The format of results that follow this input; a batched tensor suggests rows.
 MemoryFormat suggested_format(const Tensor* like);
-Var empty_in(MemoryFormat format, const Ints& sizes, DType dtype);
+Var empty_in(MemoryFormat format, const Ints& sizes, DType dtype, Device device);
 inline Var empty_suggested(const Tensor* like, const Ints& sizes, DType dtype) {
-  return empty_in(suggested_format(like), sizes, dtype);
+  return empty_in(suggested_format(like), sizes, dtype, like->device());
 }
 
 // A tensor that was just computed in rows, in the format; no copy where only the strides of

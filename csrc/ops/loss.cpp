@@ -1,8 +1,7 @@
 // Losses that compare element by element.
 #include "ops/loss.h"
 
-#include "kernels/cpu/pointwise.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/pointwise.h"
 
@@ -168,10 +167,10 @@ Var fused_gradient(const Pointwise& op, int i, const Var& g, const Var* in, cons
     sizes = broadcast(sizes, in[k].sizes());
     common = promote(common, in[k].dtype());
   }
-  Var out = empty(sizes, common);
+  Var out = empty(sizes, common, g.device());
   Ints strides[4];
-  cpu::PointwiseCall call{};
-  call.kernel = partial.kernel[int(compute_type(common))];
+  kernel::PointwiseCall call{};
+  call.lanes = partial.kernel[int(compute_type(common))];
   call.params = params;
   call.compute = call.produced = compute_type(common);
   call.inputs = op.inputs + 1;
@@ -186,9 +185,9 @@ Var fused_gradient(const Pointwise& op, int i, const Var& g, const Var* in, cons
   operand(0, g);
   for (int k = 0; k < op.inputs; k++)
     if (has(partial.saves, Save(1 << k))) operand(k + 1, in[k]);
-  Unlocked unlocked(double(out.numel()) * op.cost,
-                    {out.get(), g.get(), in[0].get(), in[1].get(), in[2].get()});
-  cpu::pointwise(call);
+  Launch launch(double(out.numel()) * op.cost,
+                {out.get(), g.get(), in[0].get(), in[1].get(), in[2].get()});
+  on(out).pointwise(call);
   return out;
 }
 
@@ -244,7 +243,8 @@ struct ElementLoss : General {
                   double parameter, int64_t reduction) {
     const Pointwise& op = pointwise_info<Term>();
     const Var in[3] = {input, target, third};
-    Var each = ops::zeros(all_sizes(input, target, third, weight), p.out().dtype());
+    Var each =
+        ops::zeros(all_sizes(input, target, third, weight), p.out().dtype(), p.out().device());
     for (int i = 0; i < op.inputs; i++) {
       if (!p.t(i)) continue;
       Var term = p.t(i) * op.partial[i].tensor(in, &parameter, {});
@@ -370,14 +370,14 @@ struct HuberLoss : LossDefaults {
 RL_OP(HuberLoss)
 
 void check_probabilities(const Var& x, const char* what) {
-  if (x.numel() == 0) return;
+  if (x.numel() == 0 || !has_data(x.get())) return;
   GradMode off(false);
-  Var dense = ops::contiguous(x), ends = empty({2}, x.dtype());
+  Var dense = ops::contiguous(x), ends = empty({2}, x.dtype(), x.device());
   int64_t item = itemsize(x.dtype());
-  cpu::amin(x.dtype(), dense->data(), ends->data(), 1, x.numel(), 1);
-  cpu::amax(x.dtype(), dense->data(), ends->data() + item, 1, x.numel(), 1);
+  on(dense).amin(x.dtype(), dense->data(), ends->data(), 1, x.numel(), 1);
+  on(dense).amax(x.dtype(), dense->data(), ends->data() + item, 1, x.numel(), 1);
   Var as_double = ops::to(ends, DType::F64);
-  double low = as_double->data<double>()[0], high = as_double->data<double>()[1];
+  double low = as_double->host<double>()[0], high = as_double->host<double>()[1];
   check(low >= 0 && high <= 1, "all elements of ", what,
         " should be between 0 and 1: "
         "binary_cross_entropy got values from ",

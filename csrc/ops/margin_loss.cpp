@@ -176,16 +176,17 @@ struct GaussianNllLoss : MarginLoss {
   }
   // One variance for each element, or for each row of the last dimension.
   static Var checked(const Var& input, const Var& var) {
-    {
+    if (has_data(var.get())) {
       Plain plain;
       Var all = batch_of(var.get()) ? all_samples(var.get()) : alias(var.get());
       Var negative = ops::sum_all(all < Var(0));
-      if (*negative->data<int64_t>() > 0)
+      if (*negative->host<int64_t>() > 0)
         fail_as(PyExc_ValueError,
-                "var has negative entry/entries (gaussian_nll_loss: ", *negative->data<int64_t>(),
+                "var has negative entry/entries (gaussian_nll_loss: ", *negative->host<int64_t>(),
                 " of ", var.numel(), ")");
     }
-    if (var->wrapped_number) return ops::full(input.sizes(), scalar(var), input.dtype());
+    if (var->wrapped_number)
+      return ops::full(input.sizes(), scalar(var), input.dtype(), input.device());
     if (var.sizes() == input.sizes()) return var;
     Ints lead = input.sizes();
     if (!lead.empty()) lead.erase(lead.size() - 1);
@@ -200,7 +201,7 @@ struct GaussianNllLoss : MarginLoss {
   }
   static double scalar(const Var& x) {
     Plain plain;
-    return *ops::to(x, DType::F64)->data<double>();
+    return *ops::to(x, DType::F64)->host<double>();
   }
 };
 RL_OP(GaussianNllLoss)
@@ -297,15 +298,13 @@ struct MultiMarginLoss : MarginLoss {
     check(!weight || weight.numel() == of.classes, "inconsistent weight size, expected ",
           of.classes, " but got ", weight ? weight.sizes() : Ints());
     Var at = ops::contiguous(target);
-    for (int64_t i = 0; i < of.rows; i++) {
-      int64_t t = at->data<int64_t>()[i];
-      check(t >= 0 && t < of.classes, "target out of range: multi_margin_loss got target[", i,
-            "] = ", t, ", expected 0 to ", of.classes - 1);
-    }
+    kernel::Outside bad = on(at).find_outside(at->data<int64_t>(), of.rows, of.classes);
+    check(!bad, "target out of range: multi_margin_loss got target[", bad.at, "] = ", bad.value,
+          ", expected 0 to ", of.classes - 1);
     Var index = ops::reshape(at, {of.rows, 1});
     Var over = at_least(Var(margin) - ops::gather(of.scores, 1, index) + of.scores, 0);
     if (p == 2) over = over * over;
-    over = ops::scatter(over, 1, index, ops::zeros({of.rows, 1}, over.dtype()));
+    over = ops::scatter(over, 1, index, ops::zeros({of.rows, 1}, over.dtype(), over.device()));
     if (weight)
       over = over *
              ops::reshape(ops::index_select(weight, 0, ops::reshape(at, {of.rows})), {of.rows, 1});
@@ -340,16 +339,13 @@ struct MultilabelMarginLoss : MarginLoss {
   // How often a row lists each class, and 1 for those that it does not list.
   static void count_targets(const Var& target, const ClassRows& of, Var& wanted, Var& other) {
     Plain plain;
-    Var counts = ops::zeros({of.rows, of.classes}, DType::F64), list = ops::contiguous(target);
-    for (int64_t i = 0; i < of.rows; i++)
-      for (int64_t k = 0; k < of.classes; k++) {
-        int64_t t = list->data<int64_t>()[i * of.classes + k];
-        if (t == -1) break;
-        check(t >= 0 && t < of.classes,
-              "argument #2 'target' is out of range: multilabel_margin_loss got class ", t,
-              " in row ", i, ", expected 0 to ", of.classes - 1, ", or -1 for the end");
-        counts->data<double>()[i * of.classes + t] += 1;
-      }
+    Var counts = ops::zeros({of.rows, of.classes}, DType::F64, target.device()),
+        list = ops::contiguous(target);
+    kernel::Outside bad =
+        on(list).count_classes(list->data<int64_t>(), counts->data<double>(), of.rows, of.classes);
+    check(!bad, "argument #2 'target' is out of range: multilabel_margin_loss got class ",
+          bad.value, " in row ", bad ? bad.at / of.classes : 0, ", expected 0 to ", of.classes - 1,
+          ", or -1 for the end");
     wanted = ops::to(counts, of.scores.dtype());
     other = ops::to(counts == Var(0), of.scores.dtype());
   }

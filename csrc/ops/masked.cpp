@@ -1,6 +1,5 @@
 // Masks and slices as places to read from and write to.
-#include "kernels/cpu/index.h"
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/index.h"
 #include "ops/write.h"
@@ -36,7 +35,7 @@ Var any_of_place(const Tensor* t, const Var& mask) {
     static constexpr bool out = false;                                                           \
     static Var forward(const Var& input, const Var& mask, const Var& value) {                    \
       Var number = fill_value(mask, value, input.dtype());                                       \
-      Var y = empty(broadcast(input.sizes(), mask.sizes()), input.dtype());                      \
+      Var y = empty(broadcast(input.sizes(), mask.sizes()), input.dtype(), input.device());      \
       Var in[] = {mask, number, input};                                                          \
       run_pointwise_into(y.get(), in);                                                           \
       return y;                                                                                  \
@@ -67,8 +66,8 @@ Var any_of_place(const Tensor* t, const Var& mask) {
 void run_pointwise_into(Tensor* into, const Var* in) {
   const Pointwise& where = find_pointwise("where");
   DType compute = compute_type(into->dtype);
-  cpu::PointwiseCall call{};
-  call.kernel = where.forward[int(compute)];
+  kernel::PointwiseCall call{};
+  call.lanes = where.forward[int(compute)];
   call.compute = call.produced = compute;
   call.cost = 1;
   call.inputs = 3;
@@ -80,8 +79,8 @@ void run_pointwise_into(Tensor* into, const Var* in) {
     strides[i] = broadcast_strides(in[i].get(), into->sizes);
     call.in[i] = {in[i]->data(), strides[i].data(), in[i].dtype()};
   }
-  Unlocked unlocked(double(into->numel), {into, in[0].get(), in[1].get()});
-  cpu::pointwise(call);
+  Launch launch(double(into->numel), {into, in[0].get(), in[1].get()});
+  on(into).pointwise(call);
 }
 
 RL_MASKED_FILL(MaskedFillTensor, "Tensor", "a 0-d tensor's value", "MaskedFillBackward1")
@@ -92,12 +91,12 @@ Var true_positions(const Var& mask, const Ints& sizes) {
   Var m = ops::contiguous(mask.sizes() == sizes ? mask : ops::expand(mask, sizes));
   int64_t n;
   {
-    Unlocked unlocked(double(m.numel()), {m.get()});
-    n = cpu::nonzero(DType::Bool, m->data(), m.numel(), nullptr);
+    Launch launch(double(m.numel()), {m.get()});
+    n = on(m).nonzero(DType::Bool, m->data(), m.numel(), nullptr);
   }
-  Var flat = empty({n}, DType::I64);
-  Unlocked unlocked(double(m.numel()), {m.get(), flat.get()});
-  cpu::nonzero(DType::Bool, m->data(), m.numel(), flat->data<int64_t>());
+  Var flat = empty({n}, DType::I64, mask.device());
+  Launch launch(double(m.numel()), {m.get(), flat.get()});
+  on(m).nonzero(DType::Bool, m->data(), m.numel(), flat->data<int64_t>());
   return flat;
 }
 
@@ -111,10 +110,10 @@ struct MaskedSelect : Linear {
           name(mask.dtype()));
     Ints sizes = broadcast(input.sizes(), mask.sizes());
     Var x = ops::contiguous(input.sizes() == sizes ? input : ops::expand(input, sizes));
-    Var at = true_positions(mask, sizes), y = empty({at.numel()}, x.dtype());
-    Unlocked unlocked(double(y.numel()), {x.get(), at.get(), y.get()});
-    cpu::index_select(itemsize(x.dtype()), x->data(), at->data<int64_t>(), y->data(), 1, x.numel(),
-                      1, at.numel());
+    Var at = true_positions(mask, sizes), y = empty({at.numel()}, x.dtype(), x.device());
+    Launch launch(double(y.numel()), {x.get(), at.get(), y.get()});
+    on(x).index_select(itemsize(x.dtype()), x->data(), at->data<int64_t>(), y->data(), 1, x.numel(),
+                       1, at.numel());
     return y;
   }
   static void vjp(Back& b, const In& input, const In& mask);
@@ -138,13 +137,14 @@ struct MaskedScatter : Linear {
           info(input.dtype()).tensor_name, " and ", info(source.dtype()).tensor_name);
     Ints sizes = broadcast(input.sizes(), mask.sizes());
     Var y = row_major_copy(input.sizes() == sizes ? input : ops::expand(input, sizes));
+    if (!has_data(y.get())) return y;
     Var at = true_positions(mask, sizes), src = ops::contiguous(source);
     check(at.numel() <= source.numel(),
           "masked_scatter: Number of elements of source < number of ones in mask: ", source.numel(),
           " and ", at.numel());
-    Unlocked unlocked(double(at.numel()), {y.get(), at.get(), src.get()});
-    cpu::index_write(itemsize(y.dtype()), y->data(), at->data<int64_t>(), src->data(), 1, y.numel(),
-                     1, at.numel());
+    Launch launch(double(at.numel()), {y.get(), at.get(), src.get()});
+    on(y).index_write(itemsize(y.dtype()), y->data(), at->data<int64_t>(), src->data(), 1,
+                      y.numel(), 1, at.numel());
     return y;
   }
   static void vjp(Back& b, const In&, const In& mask, const In& source) {
@@ -160,7 +160,7 @@ RL_OP(MaskedScatter)
 
 void MaskedSelect::vjp(Back& b, const In& input, const In& mask) {
   Var m = *mask;
-  Var zeros = ops::zeros(broadcast(input.sizes(), m.sizes()), b.g().dtype());
+  Var zeros = ops::zeros(broadcast(input.sizes(), m.sizes()), b.g().dtype(), b.g().device());
   b[0] = call<MaskedScatter>(zeros, m, b.g());
 }
 
@@ -169,7 +169,7 @@ template <class Choose>
 Var with_region(const Var& input, const Var& src, const Choose& choose) {
   bool overlaps = overlaps_itself(input.sizes(), input->strides);
   Var y = overlaps ? empty_like(input.get(), input.dtype())
-                   : empty_strided(input.sizes(), input->strides, input.dtype());
+                   : empty_strided(input.sizes(), input->strides, input.dtype(), input.device());
   ops::copy_data(y.get(), input.get());
   Var region = choose(y);
   check(region.sizes() == src.sizes(),
@@ -193,7 +193,8 @@ struct SelectScatter : Linear {
   }
   static void vjp(Back& b, const In&, const In& src, int64_t dim, int64_t index) {
     if (b.wants(0))
-      b[0] = call<SelectScatter>(b.g(), ops::zeros(src.sizes(), b.g().dtype()), dim, index);
+      b[0] = call<SelectScatter>(b.g(), ops::zeros(src.sizes(), b.g().dtype(), b.g().device()), dim,
+                                 index);
     if (b.wants(1)) b[1] = ops::select(b.g(), dim, index);
   }
 };
@@ -219,7 +220,7 @@ struct SliceScatter : Linear {
   static void vjp(Back& b, const In&, const In& src, int64_t dim, Bound start, Bound end,
                   int64_t step) {
     if (b.wants(0)) {
-      Var zeros = ops::zeros(src.sizes(), b.g().dtype());
+      Var zeros = ops::zeros(src.sizes(), b.g().dtype(), b.g().device());
       b[0] = call<SliceScatter>(b.g(), zeros, dim, start, end, step);
     }
     if (b.wants(1)) b[1] = region(b.g(), dim, start, end, step);
@@ -240,7 +241,7 @@ struct DiagonalScatter : Linear {
   }
   static void vjp(Back& b, const In&, const In& src, int64_t offset, int64_t dim1, int64_t dim2) {
     if (b.wants(0)) {
-      Var zeros = ops::zeros(src.sizes(), b.g().dtype());
+      Var zeros = ops::zeros(src.sizes(), b.g().dtype(), b.g().device());
       b[0] = call<DiagonalScatter>(b.g(), zeros, offset, dim1, dim2);
     }
     if (b.wants(1)) b[1] = ops::diagonal(b.g(), offset, dim1, dim2);

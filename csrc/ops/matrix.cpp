@@ -1,5 +1,5 @@
 // Triangles, diagonals and traces of matrices.
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/creation.h"
 #include "ops/op.h"
@@ -10,12 +10,12 @@ namespace {
 
 Var triangle(const Var& input, int64_t diagonal, bool upper, const char* op) {
   check(input.dim() >= 2, op, ": input tensor must have at least 2 dimensions, got ", input.dim());
-  Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype());
+  Var x = ops::contiguous(input), y = empty(input.sizes(), input.dtype(), input.device());
   int64_t rows = y.size(-2), cols = y.size(-1);
   if (y.numel() == 0) return y;
-  Unlocked unlocked(double(y.numel()), {x.get(), y.get()});
-  cpu::triangle(itemsize(x.dtype()), x->data(), y->data(), y.numel() / (rows * cols), rows, cols,
-                diagonal, upper);
+  Launch launch(double(y.numel()), {x.get(), y.get()});
+  on(x).triangle(itemsize(x.dtype()), x->data(), y->data(), y.numel() / (rows * cols), rows, cols,
+                 diagonal, upper);
   return y;
 }
 
@@ -56,7 +56,7 @@ __int128 lower_count(int64_t row, int64_t col, __int128 offset) {
 
 // The rows and columns of the places in a triangle of a matrix, row by row.
 Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
-                     std::optional<DType> dtype, const char* op) {
+                     std::optional<DType> dtype, Device device, const char* op) {
   check(row >= 0, op, ": row must be non-negative, got ", row);
   check(col >= 0, op, ": col must be non-negative, got ", col);
   DType result = dtype.value_or(DType::I64);
@@ -68,8 +68,8 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
   check(count < (int64_t(1) << 58), op, ": Storage size calculation overflowed for a matrix of ",
         row, " by ", col);
   int64_t n = int64_t(count);
-  Var both = empty({2, n}, DType::I64);
-  int64_t *rows = both->data<int64_t>(), *cols = rows + n;
+  std::vector<int64_t> both(size_t(2 * n));
+  int64_t *rows = both.data(), *cols = rows + n;
   for (int64_t r = upper ? 0 : std::max<int64_t>(-offset, 0), left = n; left > 0; r++) {
     int64_t from = upper ? std::max<int64_t>(r + offset, 0) : 0;
     int64_t to = upper ? col : std::min(r + offset + 1, col);
@@ -79,7 +79,7 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
     }
     left -= to - from;
   }
-  return ops::to(both, result);
+  return ops::to(ops::reshape(ops::integers(both, device), {2, n}), result);
 }
 
 #define RL_TRIANGLE_INDICES(Type, function_name, upper, text)                                     \
@@ -90,9 +90,10 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
                                               " triangle of a matrix.";                           \
     static constexpr bool out = false;                                                            \
     static Var forward(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,      \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {         \
-      return finish(triangle_indices(row, col, offset, upper, dtype, function_name),              \
-                    requires_grad);                                                               \
+                       PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {  \
+      return finish(                                                                              \
+          triangle_indices(row, col, offset, upper, dtype, chosen(device), function_name),        \
+          requires_grad);                                                                         \
     }                                                                                             \
   };                                                                                              \
   RL_OP(Type)
@@ -122,7 +123,7 @@ struct DiagEmbed : Linear {
     sizes.erase(n - 2);
     sizes.insert(int(std::min(a, b)), size);
     sizes.insert(int(std::max(a, b)), size);
-    Var y = ops::zeros(sizes, input.dtype());
+    Var y = ops::zeros(sizes, input.dtype(), input.device());
     ops::copy_data(ops::diagonal(y, offset, a, b).get(), input.get());
     return y;
   }
@@ -144,7 +145,7 @@ struct DiagonalCopy : Linear {
     return ops::contiguous(ops::clone(ops::diagonal(input, offset, dim1, dim2)));
   }
   static void vjp(Back& b, const In& input, int64_t offset, int64_t dim1, int64_t dim2) {
-    Var whole = empty(input.sizes(), b.g().dtype());
+    Var whole = empty(input.sizes(), b.g().dtype(), b.g().device());
     Var region = [&] {
       GradMode off(false);
       return ops::diagonal(whole, offset, dim1, dim2);

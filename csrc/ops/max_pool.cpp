@@ -1,6 +1,6 @@
 // Maxima over windows. A node keeps which tap of its window each maximum came from, one byte each;
 // int64 positions are made where they are asked for.
-#include "kernels/cpu/max_pool.h"
+#include "kernels/kernels.h"
 
 #include "ops/broadcast.h"
 #include "ops/layout.h"
@@ -20,8 +20,8 @@ namespace {
 template <int N>
 constexpr const char* kName = N == 2 ? "max_pool2d" : "max_pool3d";
 
-double work_of(const cpu::Pooling& p) {
-  return double(p.planes) * double(cpu::volume(p.output)) * double(cpu::volume(p.kernel));
+double work_of(const kernel::Pooling& p) {
+  return double(p.planes) * double(kernel::volume(p.output)) * double(kernel::volume(p.kernel));
 }
 
 void check_dtype(const char* op, DType d) {
@@ -30,18 +30,18 @@ void check_dtype(const char* op, DType d) {
 
 // Raises unless the taps are those of these windows over a tensor of these sizes.
 template <int N>
-cpu::Pooling checked(const Windows& w, const Ints& input, const Var& taps) {
+kernel::Pooling checked(const Windows& w, const Ints& input, const Var& taps) {
   check_pooled(kName<N>, N, input);
-  cpu::Pooling p = w.over(input, w.result(kName<N>, input));
+  kernel::Pooling p = w.over(input, w.result(kName<N>, input));
   Ints sizes = with_spatial(input, w.result(kName<N>, input));
-  check(taps.sizes() == sizes && taps.dtype() == cpu::tap_type(p), kName<N>, ": taps of ",
+  check(taps.sizes() == sizes && taps.dtype() == kernel::tap_type(p), kName<N>, ": taps of ",
         taps.sizes(), " do not belong to an input of ", input);
   return p;
 }
 
 // What a node saved is in users' reach.
-void check_taps(const char* op, bool valid) {
-  check(valid, op, ": the saved positions of the maxima were overwritten: some lie outside");
+void check_taps(const char* op, bool outside) {
+  check(!outside, op, ": the saved positions of the maxima were overwritten: some lie outside");
 }
 
 // x at the taps of windows: how a small change of the input moves the maxima.
@@ -98,14 +98,15 @@ template <int N>
 Var Gather<N>::forward(const Var& input, const Var& taps, RL_WINDOWS) {
   check_dtype(kName<N>, input.dtype());
   Windows w(kName<N>, N, RL_GIVEN);
-  cpu::Pooling p = checked<N>(w, input.sizes(), taps);
-  Var x = ops::contiguous(input), t = ops::contiguous(taps), y = empty(t.sizes(), x.dtype());
-  bool valid;
+  kernel::Pooling p = checked<N>(w, input.sizes(), taps);
+  Var x = ops::contiguous(input), t = ops::contiguous(taps),
+      y = empty(t.sizes(), x.dtype(), x.device());
+  bool outside;
   {
-    Unlocked unlocked(double(y.numel()), {x.get(), t.get(), y.get()});
-    valid = cpu::max_pool_gather(x.dtype(), p, x->data(), t->data(), y->data());
+    Launch launch(double(y.numel()), {x.get(), t.get(), y.get()});
+    outside = on(x).max_pool_gather(x.dtype(), p, x->data(), t->data(), y->data());
   }
-  check_taps(kName<N>, valid);
+  check_taps(kName<N>, outside);
   return y;
 }
 template <int N>
@@ -121,14 +122,15 @@ Var Scatter<N>::forward(const Var& grad, const Var& taps, const Ints& input_size
   check(grad.sizes() == taps.sizes(), kName<N>, ": grad of ", grad.sizes(), " and taps of ",
         taps.sizes(), " should have the same size");
   Windows w(kName<N>, N, RL_GIVEN);
-  cpu::Pooling p = checked<N>(w, input_size, taps);
-  Var g = ops::contiguous(grad), t = ops::contiguous(taps), x = empty(input_size, g.dtype());
-  bool valid;
+  kernel::Pooling p = checked<N>(w, input_size, taps);
+  Var g = ops::contiguous(grad), t = ops::contiguous(taps),
+      x = empty(input_size, g.dtype(), g.device());
+  bool outside;
   {
-    Unlocked unlocked(double(x.numel()), {x.get(), t.get(), g.get()});
-    valid = cpu::max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
+    Launch launch(double(x.numel()), {x.get(), t.get(), g.get()});
+    outside = on(g).max_pool_scatter(g.dtype(), p, g->data(), t->data(), x->data());
   }
-  check_taps(kName<N>, valid);
+  check_taps(kName<N>, outside);
   return suggested(grad.get(), x);
 }
 template <int N>
@@ -148,13 +150,14 @@ struct MaxPool : General {
     check_dtype(kName<N>, input.dtype());
     check_pooled(kName<N>, N, input.sizes());
     Ints sizes = with_spatial(input.sizes(), w.result(kName<N>, input.sizes()));
-    cpu::Pooling p = w.over(input.sizes(), sizes);
+    kernel::Pooling p = w.over(input.sizes(), sizes);
     check(double(p.kernel[0]) * double(p.kernel[1]) * double(p.kernel[2]) < double(1 << 24),
           kName<N>, ": kernel_size is too large: ", w.kernel);
-    Var x = ops::contiguous(input), y = empty(sizes, x.dtype()), t = empty(sizes, tap_type(p));
+    Var x = ops::contiguous(input), y = empty(sizes, x.dtype(), x.device()),
+        t = empty(sizes, tap_type(p), input.device());
     {
-      Unlocked unlocked(work_of(p), {x.get(), y.get(), t.get()});
-      cpu::max_pool(x.dtype(), p, x->data(), y->data(), t->data());
+      Launch launch(work_of(p), {x.get(), y.get(), t.get()});
+      on(x).max_pool(x.dtype(), p, x->data(), y->data(), t->data());
     }
     return {suggested(input.get(), y), t};
   }
@@ -173,9 +176,9 @@ struct Positions : NonDifferentiable {
   static constexpr bool out = false;
   static Var forward(const Var& taps, const Ints& input_size, RL_WINDOWS) {
     Windows w(kName<N>, N, RL_GIVEN);
-    cpu::Pooling p = checked<N>(w, input_size, taps);
-    Var t = ops::contiguous(taps), positions = empty(t.sizes(), DType::I64);
-    check_taps(kName<N>, cpu::max_pool_positions(p, t->data(), positions->data<int64_t>()));
+    kernel::Pooling p = checked<N>(w, input_size, taps);
+    Var t = ops::contiguous(taps), positions = empty(t.sizes(), DType::I64, taps.device());
+    check_taps(kName<N>, on(t).max_pool_positions(p, t->data(), positions->data<int64_t>()));
     return positions;
   }
 };

@@ -1,6 +1,6 @@
 // Maxima over a grid of windows that covers the input, and max_unpool: both know positions in a
 // plane.
-#include "kernels/cpu/max_pool.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/layout.h"
 #include "ops/op.h"
@@ -58,11 +58,12 @@ struct AdaptiveMax : General {
             input.sizes(), " with dimension ", i, " being empty");
     if (!is_floating(input.dtype())) fail_dtype(op, input.dtype());
     Ints sizes = with_spatial(input.sizes(), grid);
-    Var x = ops::contiguous(input), y = empty(sizes, x.dtype()), at = empty(sizes, DType::I64);
+    Var x = ops::contiguous(input), y = empty(sizes, x.dtype(), x.device()),
+        at = empty(sizes, DType::I64, input.device());
     if (y.numel() > 0) {
-      Unlocked unlocked(double(x.numel()) * 2, {x.get(), y.get(), at.get()});
-      cpu::adaptive_max_pool(x.dtype(), planes_of(sizes, N), spatial_extent(x.sizes(), N),
-                             spatial_extent(sizes, N), x->data(), y->data(), at->data<int64_t>());
+      Launch launch(double(x.numel()) * 2, {x.get(), y.get(), at.get()});
+      on(x).adaptive_max_pool(x.dtype(), planes_of(sizes, N), spatial_extent(x.sizes(), N),
+                              spatial_extent(sizes, N), x->data(), y->data(), at->data<int64_t>());
     }
     if (N == 3) return {y, at};
     return {suggested(input.get(), y), suggested(input.get(), at)};
@@ -97,12 +98,11 @@ struct Unpool : Linear {
       check(s >= 0, op, ": output_size should not be negative, but got ", output_size);
     int64_t room = element_count(output_size);
     Var at = ops::contiguous(indices);
-    for (int64_t i = 0; i < at.numel(); i++)
-      check(at->data<int64_t>()[i] >= 0 && at->data<int64_t>()[i] < room, op,
-            ": Found an invalid max index: ", at->data<int64_t>()[i],
-            " (output volumes are of size ", times(output_size, "x"), ")");
+    kernel::Outside bad = on(at).find_outside(at->data<int64_t>(), at.numel(), room);
+    check(!bad, op, ": Found an invalid max index: ", bad.value, " (output volumes are of size ",
+          times(output_size, "x"), ")");
     Ints sizes = with_spatial(input.sizes(), output_size);
-    Var zeros = plane_rows(ops::zeros(sizes, input.dtype()), N);
+    Var zeros = plane_rows(ops::zeros(sizes, input.dtype(), input.device()), N);
     Var y = ops::scatter(zeros, -1, plane_rows(at, N), plane_rows(input, N));
     y = ops::reshape(y, sizes);
     return N == 2 ? suggested(input.get(), y) : y;

@@ -48,12 +48,11 @@ MemoryFormat preserving(PyObject* argument, const char* op) {
   return memory_format_argument(argument, MemoryFormat::Preserve, op);
 }
 
-Var lay_out(const Tensor* like, DType dtype, MemoryFormat format, const char* op) {
-  Device device = like->storage->device;
+Var lay_out(const Tensor* like, DType dtype, Device device, MemoryFormat format, const char* op) {
   if (format == MemoryFormat::Contiguous) return empty(like->sizes, dtype, device);
   if (format != MemoryFormat::Preserve)
     return empty_strided(like->sizes, format_strides(format, like->sizes, op), dtype, device);
-  return empty_like(like, dtype);
+  return empty_like(like, dtype, device);
 }
 
 }  // namespace
@@ -112,18 +111,19 @@ MemoryFormat format_of(const Ints& sizes, const Ints& strides) {
   return MemoryFormat::Contiguous;
 }
 
-Var empty_like(const Var& like, DType dtype, PyObject* memory_format, const char* op) {
-  return lay_out(like.get(), dtype, preserving(memory_format, op), op);
+Var empty_like(const Var& like, DType dtype, Device device, PyObject* memory_format,
+               const char* op) {
+  return lay_out(like.get(), dtype, device, preserving(memory_format, op), op);
 }
 
-Var empty_like(const HiddenDims& hidden, const Var& like, DType dtype, PyObject* memory_format,
-               const char* op) {
+Var empty_like(const HiddenDims& hidden, const Var& like, DType dtype, Device device,
+               PyObject* memory_format, const char* op) {
   MemoryFormat format = preserving(memory_format, op);
   Var all = hidden.front(like);
-  if (!order_of(format)) return lay_out(all.get(), dtype, format, op);
+  if (!order_of(format)) return lay_out(all.get(), dtype, device, format, op);
   Ints own = format_strides(format, like.sizes(), op), strides = contiguous_strides(all.sizes());
   for (int i = 0; i < own.size(); i++) strides[hidden.count() + i] = own[i];
-  return empty_strided(all.sizes(), strides, dtype, like->storage->device);
+  return empty_strided(all.sizes(), strides, dtype, device);
 }
 
 }  // namespace rl

@@ -25,9 +25,10 @@ MemoryFormat format_of(const Ints& sizes, const Ints& strides);
 
 // Uninitialised, with the sizes of `like`, in the format that an op's argument names: without one
 // the strides are kept.
-Var empty_like(const Var& like, DType dtype, PyObject* memory_format, const char* op);
-// The same for all samples of a batched tensor, the hidden dimensions in front.
-Var empty_like(const HiddenDims& hidden, const Var& like, DType dtype, PyObject* memory_format,
+Var empty_like(const Var& like, DType dtype, Device device, PyObject* memory_format,
                const char* op);
+// The same for all samples of a batched tensor, the hidden dimensions in front.
+Var empty_like(const HiddenDims& hidden, const Var& like, DType dtype, Device device,
+               PyObject* memory_format, const char* op);
 
 }  // namespace rl

@@ -1,5 +1,5 @@
 // Products, variances, sums without NaN, logarithms of sums, and counts.
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
@@ -14,19 +14,18 @@ using Dims = std::optional<Ints>;
 // Runs kernel(x, y) over the plan, y being the result.
 template <class Kernel>
 Var reduced(const Reduction& r, DType result, double cost, const Kernel& kernel) {
-  Var y = empty(r.sizes, result);
-  Unlocked unlocked(double(r.input.numel()) * cost, {r.input.get(), y.get()});
+  Var y = empty(r.sizes, result, r.input.device());
+  Launch launch(double(r.input.numel()) * cost, {r.input.get(), y.get()});
   kernel(r.input->data(), y->data());
   return y;
 }
 
 bool has_zero(const Var& x) {
   GradMode off(false);
+  if (!has_data(x.get())) return false;
   Var dense = ops::contiguous(x);
-  int64_t nonzero = 0;
-  Unlocked unlocked(double(dense.numel()), {dense.get()});
-  cpu::count_nonzero(dense.dtype(), dense->data(), &nonzero, 1, dense.numel(), 1);
-  return nonzero != dense.numel();
+  Launch launch(double(dense.numel()), {dense.get()});
+  return on(dense).nonzero(dense.dtype(), dense->data(), dense.numel(), nullptr) != dense.numel();
 }
 
 Var product(const Var& input, const Dims& dim, bool keepdim, const std::optional<DType>& dtype) {
@@ -34,7 +33,7 @@ Var product(const Var& input, const Dims& dim, bool keepdim, const std::optional
   Reduction r = plan_reduction(ops::to(input, result), dim, keepdim, "prod");
   DType direct = is_integral(result) ? DType::I64 : result;
   Var y = reduced(r, direct, 1, [&](const void* x, void* to) {
-    cpu::prod(result, direct, x, to, r.outer, r.n, r.inner);
+    on(r.input).prod(result, direct, x, to, r.outer, r.n, r.inner);
   });
   return ops::to(y, result);
 }
@@ -43,7 +42,7 @@ Var product(const Var& input, const Dims& dim, bool keepdim, const std::optional
 // with some, the others are multiplied anew.
 Var other_factors(const Var& x, const Var& out, int64_t dim) {
   if (x.numel() == 0) return x;
-  if (x.dim() == 0 || x.size(int(dim)) <= 1) return ops::full(x.sizes(), 1, x.dtype());
+  if (x.dim() == 0 || x.size(int(dim)) <= 1) return ops::full(x.sizes(), 1, x.dtype(), x.device());
   if (!has_zero(x)) return out / x;
   return exclusive_products(x, dim, false) * exclusive_products(x, dim, true);
 }
@@ -113,13 +112,13 @@ std::array<Var, 2> moments(const Var& input, const Dims& dim, Correction correct
         info(d).tensor_name);
   Reduction r = plan_reduction(input, dim, keepdim, op);
   double unseen = correction.value_or(1);
-  Var mean = empty(r.sizes, d);
+  Var mean = empty(r.sizes, d, input.device());
   if (r.n == 0) {
     ops::fill_data(mean.get(), std::nan(""));
-    return {ops::full(r.sizes, std::nan(""), real_of(d)), mean};
+    return {ops::full(r.sizes, std::nan(""), real_of(d), input.device()), mean};
   }
   Var var = reduced(r, real_of(d), 4, [&](const void* x, void* y) {
-    cpu::var(d, x, y, mean->data(), r.outer, r.n, r.inner, unseen);
+    on(mean).var(d, x, y, mean->data(), r.outer, r.n, r.inner, unseen);
   });
   return {var, mean};
 }
@@ -131,7 +130,7 @@ Var var_slope(const Var& x, const Dims& dim, Correction correction) {
   double divisor = double(reduced_count(x.sizes(), dim)) - correction.value_or(1);
   Var mean = ops::mean(x, dim.value_or(Ints()), true);
   if (divisor <= 0) {
-    auto number = [&](double value) { return ops::full({}, value, x.dtype()); };
+    auto number = [&](double value) { return ops::full({}, value, x.dtype(), x.device()); };
     return math::where(x == mean, number(std::nan("")), number(HUGE_VAL));
   }
   return Var(2 / divisor) * (x - mean);
@@ -256,7 +255,7 @@ struct NanSum : General {
     Reduction r = plan_reduction(ops::to(x, result), dim, keepdim, "nansum");
     DType direct = is_integral(result) ? DType::I64 : result;
     Var y = reduced(r, direct, 1, [&](const void* from, void* to) {
-      cpu::nansum(result, direct, from, to, r.outer, r.n, r.inner);
+      on(r.input).nansum(result, direct, from, to, r.outer, r.n, r.inner, 1);
     });
     return ops::to(y, result);
   }
@@ -302,7 +301,7 @@ struct LogSumExp : General {
     Var x = is_integral(input.dtype()) ? ops::to(input, default_dtype()) : input;
     Reduction r = plan_reduction(x, dim, keepdim, "logsumexp");
     return reduced(r, x.dtype(), 10, [&](const void* from, void* to) {
-      cpu::logsumexp(x.dtype(), from, to, r.outer, r.n, r.inner);
+      on(r.input).logsumexp(x.dtype(), from, to, r.outer, r.n, r.inner);
     });
   }
   // Shifted by the largest real part.
@@ -311,9 +310,9 @@ struct LogSumExp : General {
     Reduction r = plan_reduction(real, dim, true, "logsumexp");
     if (r.n == 0)
       return ops::full(keepdim ? r.kept : plan_reduction(real, dim, false, "").sizes, -HUGE_VAL,
-                       input.dtype());
+                       input.dtype(), input.device());
     shift = reduced(r, real.dtype(), 1, [&](const void* from, void* to) {
-      cpu::amax(real.dtype(), from, to, r.outer, r.n, r.inner);
+      on(r.input).amax(real.dtype(), from, to, r.outer, r.n, r.inner);
     });
     shift = math::where(math::isnan(shift - shift), Var(0), shift);
     Var kept = math::log(ops::sum(math::exp(input - shift), dim, true)) + shift;
@@ -332,17 +331,17 @@ RL_OP(LogSumExp)
 
 // -- truth ---------------------------------------------------------------------------------------
 
-using Truth = void (*)(DType, const void*, bool*, int64_t, int64_t, int64_t);
+using Truth = decltype(&kernel::Table::any);
 
 // Bytes answer in bytes, everything else in bools.
-Var truth(const Var& input, const Dims& dim, bool keepdim, Truth kernel, const char* op) {
+Var truth(const Var& input, const Dims& dim, bool keepdim, Truth run, const char* op) {
   Var y;
   if (dim && dim->empty()) {
     y = input != Var(0);
   } else {
     Reduction r = plan_reduction(input, dim, keepdim, op);
     y = reduced(r, DType::Bool, 1, [&](const void* x, void* to) {
-      kernel(input.dtype(), x, static_cast<bool*>(to), r.outer, r.n, r.inner);
+      (on(input).*run)(input.dtype(), x, static_cast<bool*>(to), r.outer, r.n, r.inner);
     });
   }
   return input.dtype() == DType::U8 ? ops::to(y, DType::U8) : y;
@@ -354,7 +353,7 @@ struct Any : NonDifferentiable {
   static constexpr auto doc = "any(x, dim): whether one of the elements is nonzero.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
-    return truth(input, dim, keepdim, cpu::any, "any");
+    return truth(input, dim, keepdim, &kernel::Table::any, "any");
   }
 };
 RL_OP(Any)
@@ -365,7 +364,7 @@ struct All : NonDifferentiable {
   static constexpr auto doc = "all(x, dim): whether all elements are nonzero.";
   static constexpr auto family = "reduction";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
-    return truth(input, dim, keepdim, cpu::all, "all");
+    return truth(input, dim, keepdim, &kernel::Table::all, "all");
   }
 };
 RL_OP(All)
@@ -379,7 +378,7 @@ struct CountNonzero : NonDifferentiable {
   static Var forward(const Var& input, Dims dim) {
     Reduction r = plan_reduction(input, dim, false, "count_nonzero");
     return reduced(r, DType::I64, 1, [&](const void* x, void* y) {
-      cpu::count_nonzero(input.dtype(), x, static_cast<int64_t*>(y), r.outer, r.n, r.inner);
+      on(r.input).count_nonzero(input.dtype(), x, static_cast<int64_t*>(y), r.outer, r.n, r.inner);
     });
   }
 };

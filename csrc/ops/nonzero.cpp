@@ -1,6 +1,5 @@
 // Where a tensor is not zero.
-#include "kernels/cpu/index.h"
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 
@@ -14,16 +13,16 @@ Var coordinates(const Var& input) {
   int64_t n;
   Var flat;
   {
-    Unlocked unlocked(double(x.numel()), {x.get()});
-    n = cpu::nonzero(x.dtype(), x->data(), x.numel(), nullptr);
+    Launch launch(double(x.numel()), {x.get()});
+    n = on(x).nonzero(x.dtype(), x->data(), x.numel(), nullptr);
   }
-  flat = empty({n}, DType::I64);
+  flat = empty({n}, DType::I64, input.device());
   Var found = x.dim() == 1 ? alias(flat.get(), Ints{1, n}, Ints{n, 1}, 0)
-                           : empty({int64_t(x.dim()), n}, DType::I64);
-  Unlocked unlocked(double(x.numel()), {x.get(), flat.get(), found.get()});
-  cpu::nonzero(x.dtype(), x->data(), x.numel(), flat->data<int64_t>());
+                           : empty({int64_t(x.dim()), n}, DType::I64, input.device());
+  Launch launch(double(x.numel()), {x.get(), flat.get(), found.get()});
+  on(x).nonzero(x.dtype(), x->data(), x.numel(), flat->data<int64_t>());
   if (x.dim() != 1)
-    cpu::unravel(flat->data<int64_t>(), n, x->sizes.data(), x.dim(), found->data<int64_t>());
+    on(flat).unravel(flat->data<int64_t>(), n, x->sizes.data(), x.dim(), found->data<int64_t>());
   return found;
 }
 

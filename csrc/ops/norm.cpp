@@ -1,5 +1,5 @@
 // Normalisation over the last dimensions.
-#include "kernels/cpu/norm.h"
+#include "kernels/kernels.h"
 
 #include <cmath>
 
@@ -84,16 +84,17 @@ struct NativeLayerNorm : General {
     // Halves with float parameters are computed in float.
     Var x = dense(input, parameters), w = dense(weight, parameters), b = dense(bias, parameters);
     Rows rows(x.sizes(), shape.size());
-    Var y = empty(x.sizes(), parameters);
-    Var mean = empty(rows.stats, wide(d)), rstd = empty(rows.stats, wide(d));
+    Var y = empty(x.sizes(), parameters, input.device());
+    Var mean = empty(rows.stats, wide(d), input.device()),
+        rstd = empty(rows.stats, wide(d), input.device());
     if (rows.n == 0) {
       ops::fill_data(mean.get(), 0);
       ops::fill_data(rstd.get(), NAN);
     } else if (rows.count > 0) {
-      Unlocked unlocked(double(x.numel()) * 3,
-                        {x.get(), y.get(), w.get(), b.get(), mean.get(), rstd.get()});
-      cpu::layer_norm(parameters, x->data(), data_of(w), data_of(b), y->data(), mean->data(),
-                      rstd->data(), rows.count, rows.n, eps);
+      Launch launch(double(x.numel()) * 3,
+                    {x.get(), y.get(), w.get(), b.get(), mean.get(), rstd.get()});
+      on(x).layer_norm(parameters, x->data(), data_of(w), data_of(b), y->data(), mean->data(),
+                       rstd->data(), rows.count, rows.n, eps);
     }
     return {ops::to(y, d), mean, rstd};
   }
@@ -141,15 +142,15 @@ struct NativeLayerNorm : General {
     }
     if (wants_x) {
       if (weight) w = dense(*weight, d);
-      gx = empty(x.sizes(), d);
+      gx = empty(x.sizes(), d, input.device());
     }
-    if (wants_w) gw = empty(shape, d);
-    if (wants_b) gb = empty(shape, d);
-    Unlocked unlocked(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
-                                              gx.get(), gw.get(), gb.get()});
-    cpu::layer_norm_backward(d, g->data(), x->data(), data_of(w), mean->data(), rstd->data(),
-                             gx ? gx->data() : nullptr, gw ? gw->data() : nullptr,
-                             gb ? gb->data() : nullptr, rows.count, rows.n);
+    if (wants_w) gw = empty(shape, d, input.device());
+    if (wants_b) gb = empty(shape, d, input.device());
+    Launch launch(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
+                                          gx.get(), gw.get(), gb.get()});
+    on(g).layer_norm_backward(d, g->data(), x->data(), data_of(w), mean->data(), rstd->data(),
+                              gx ? gx->data() : nullptr, gw ? gw->data() : nullptr,
+                              gb ? gb->data() : nullptr, rows.count, rows.n);
     b[0] = gx;
     b[1] = gw;
     b[2] = gb;
@@ -256,11 +257,12 @@ struct FusedRmsNorm : General {
     check_floating("rms_norm", weight_type);
     Var x = dense(input, work), w = dense(weight, work);
     Rows rows(x.sizes(), shape.size());
-    Var y = empty(x.sizes(), work), rstd = empty(rows.stats, wide(work));
+    Var y = empty(x.sizes(), work, input.device()),
+        rstd = empty(rows.stats, wide(work), input.device());
     if (x.numel() > 0) {
-      Unlocked unlocked(double(x.numel()) * 3, {x.get(), y.get(), w.get(), rstd.get()});
-      cpu::rms_norm(work, x->data(), data_of(w), y->data(), rstd->data(), rows.count, rows.n,
-                    epsilon(d, eps));
+      Launch launch(double(x.numel()) * 3, {x.get(), y.get(), w.get(), rstd.get()});
+      on(x).rms_norm(work, x->data(), data_of(w), y->data(), rstd->data(), rows.count, rows.n,
+                     epsilon(d, eps));
     } else {
       ops::fill_data(rstd.get(), NAN);
     }
@@ -276,14 +278,14 @@ struct FusedRmsNorm : General {
     Var g = dense(b.g(), work), x = dense(*input, work), rstd = b.out(1), w, gx, gw;
     if (b.wants(0)) {
       if (weight) w = dense(*weight, work);
-      gx = empty(x.sizes(), work);
+      gx = empty(x.sizes(), work, input.device());
     }
-    if (weight && b.wants(1)) gw = empty(shape, work);
-    Unlocked unlocked(double(x.numel()) * 4,
-                      {g.get(), x.get(), w.get(), rstd.get(), gx.get(), gw.get()});
-    cpu::rms_norm_backward(work, g->data(), x->data(), data_of(w), rstd->data(),
-                           gx ? gx->data() : nullptr, gw ? gw->data() : nullptr, rows.count,
-                           rows.n);
+    if (weight && b.wants(1)) gw = empty(shape, work, input.device());
+    Launch launch(double(x.numel()) * 4,
+                  {g.get(), x.get(), w.get(), rstd.get(), gx.get(), gw.get()});
+    on(g).rms_norm_backward(work, g->data(), x->data(), data_of(w), rstd->data(),
+                            gx ? gx->data() : nullptr, gw ? gw->data() : nullptr, rows.count,
+                            rows.n);
     b[0] = gx;
     b[1] = gw;
   }

@@ -53,7 +53,7 @@ struct LocalResponseNorm : Composite {
     Ints edge = x.sizes();
     auto zeros = [&](int64_t count) {
       edge[1] = count;
-      return ops::zeros(edge, x.dtype());
+      return ops::zeros(edge, x.dtype(), x.device());
     };
     Var padded = ops::cat({zeros(before), x, zeros(size - 1 - before)}, 1);
     Var sum = ops::narrow(padded, 1, 0, channels);

@@ -1,7 +1,7 @@
 // Norms of vectors.
 #include "ops/norms.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/reduce.h"
 
@@ -25,10 +25,10 @@ void check_identity(const Var& x, const Dims& dim, double ord) {
 Var norm_value(const Var& x, double ord, const Dims& dim, bool keepdim) {
   check_identity(x, dim, ord);
   Reduction r = plan_reduction(x, dim, keepdim, "linalg.vector_norm");
-  Var y = empty(r.sizes, real_of(x.dtype()));
+  Var y = empty(r.sizes, real_of(x.dtype()), x.device());
   {
-    Unlocked unlocked(double(x.numel()) * 4, {r.input.get(), y.get()});
-    cpu::norm(x.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner, ord);
+    Launch launch(double(x.numel()) * 4, {r.input.get(), y.get()});
+    on(r.input).norm(x.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner, ord);
   }
   return y;
 }
@@ -79,7 +79,7 @@ Var norm_gradient(const Var& g, const Var& x, double p, const Var& norm, const D
 // The tangent of the norm of x.
 Var push_norm(const Var& t, const Var& x, double p, const Var& norm, const Dims& dim,
               bool keepdim) {
-  Var slope = norm_gradient(ops::full({}, 1, norm.dtype()), x, p, norm, dim);
+  Var slope = norm_gradient(ops::full({}, 1, norm.dtype(), norm.device()), x, p, norm, dim);
   return ops::sum(ops::real(ops::conj(slope) * t), dim.value_or(Ints()), keepdim);
 }
 

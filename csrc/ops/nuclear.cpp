@@ -1,6 +1,6 @@
 // The nuclear norm of matrices, the sum of their singular values. Its gradient is the unitary polar
 // factor U V^H of U S V^H, whose derivative is known in turn.
-#include "kernels/cpu/svd.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/norms.h"
 #include "ops/op.h"
@@ -16,15 +16,16 @@ struct Factors {
   explicit Factors(const Var& input) {
     int64_t m = input.size(0), n = input.size(1), k = std::min(m, n);
     DType d = input.dtype();
-    u = empty({m, k}, d), s = empty({k}, DType::F64), vh = empty({k, n}, d);
+    u = empty({m, k}, d, input.device()), s = empty({k}, DType::F64, input.device()),
+    vh = empty({k, n}, d, input.device());
     if (k == 0) return;
     Var a = ops::contiguous(ops::clone(input));
-    bool converged;
+    bool failed;
     {
-      Unlocked unlocked(double(m) * double(n) * double(k) * 20, {a.get(), u.get(), vh.get()});
-      converged = cpu::svd(d, m, n, a->data(), u->data(), s->data<double>(), vh->data());
+      Launch launch(double(m) * double(n) * double(k) * 20, {a.get(), u.get(), vh.get()});
+      failed = on(a).svd(d, m, n, a->data(), u->data(), s->data<double>(), vh->data());
     }
-    check(converged, "linalg.svd: The algorithm failed to converge because the input matrix ",
+    check(!failed, "linalg.svd: The algorithm failed to converge because the input matrix ",
           input.sizes(), " contains non-finite values or is ill-conditioned");
   }
 };
@@ -120,7 +121,7 @@ Var nuclear_norm(const Var& a, const std::optional<Ints>& dim, bool keepdim) {
   Var matrices = ops::reshape(ops::permute(wide, order), {count, m, n});
   Vars norms;
   for (int64_t i = 0; i < count; i++) norms.push_back(call<NuclearNorm>(select(matrices, 0, i)));
-  Var joined = count ? ops::stack(norms, 0) : zeros({0}, DType::F64);
+  Var joined = count ? ops::stack(norms, 0) : zeros({0}, DType::F64, a.device());
   return ops::to(ops::reshape(joined, keepdim ? kept : sizes), real_of(a.dtype()));
 }
 

@@ -34,7 +34,7 @@ struct PackPaddedSequence : Composite {
     check(list.numel() == batch, "Expected `len(lengths)` to be equal to batch_size, but got ",
           list.numel(), " (batch_size=", batch, ")");
     require_plain(lengths.get(), "packing by lengths");
-    const int64_t* length = list->data<int64_t>();
+    const int64_t* length = list->host<int64_t>();
     int64_t rows = 0;
     for (int64_t b = 0; b < batch; b++) {
       check(length[b] > 0,
@@ -49,12 +49,13 @@ struct PackPaddedSequence : Composite {
             length[b]);
       rows += length[b];
     }
-    Var sizes = empty({length[0]}, DType::I64), at = empty({rows}, DType::I64);
+    Var sizes = empty({length[0]}, DType::I64, input.device()),
+        at = empty({rows}, DType::I64, input.device());
     int64_t next = 0, alive = batch;
     for (int64_t t = 0; t < length[0]; t++) {
       while (length[alive - 1] <= t) alive--;
-      sizes->data<int64_t>()[t] = alive;
-      for (int64_t b = 0; b < alive; b++) at->data<int64_t>()[next++] = t * batch + b;
+      sizes->host<int64_t>()[t] = alive;
+      for (int64_t b = 0; b < alive; b++) at->host<int64_t>()[next++] = t * batch + b;
     }
     return {ops::index_select(rows_of(x), 0, at), sizes};
   }
@@ -77,7 +78,7 @@ struct PadPackedSequence : Composite {
     check(sizes.dim() == 1 && sizes.dtype() == DType::I64 && sizes.numel() > 0,
           "batch_sizes should be a non-empty 1-dimensional int64 tensor, got ", sizes.sizes());
     require_plain(batch_sizes.get(), "padding by sizes");
-    int64_t steps = sizes.numel(), batch = sizes->data<int64_t>()[0];
+    int64_t steps = sizes.numel(), batch = sizes->host<int64_t>()[0];
     if (total_length > 0) {
       if (total_length < steps)
         fail_as(PyExc_ValueError,
@@ -86,21 +87,22 @@ struct PadPackedSequence : Composite {
                 total_length, " and max sequence length being ", steps);
       steps = total_length;
     }
-    Var lengths = ops::zeros({batch}, DType::I64), at = empty({steps * batch}, DType::I64);
+    Var lengths = ops::zeros({batch}, DType::I64, data.device()),
+        at = empty({steps * batch}, DType::I64, data.device());
     int64_t rows = data.size(0), row = 0;
     for (int64_t t = 0; t < steps; t++) {
-      int64_t alive = t < sizes.numel() ? sizes->data<int64_t>()[t] : 0;
+      int64_t alive = t < sizes.numel() ? sizes->host<int64_t>()[t] : 0;
       check(alive >= 0 && alive <= batch && row + alive <= rows,
             "batch_sizes do not describe the data of shape ", data.sizes(), ": ", alive,
             " rows at step ", t);
       for (int64_t b = 0; b < batch; b++)
-        at->data<int64_t>()[t * batch + b] = b < alive ? row + b : rows;
-      for (int64_t b = 0; b < alive; b++) lengths->data<int64_t>()[b] = t + 1;
+        at->host<int64_t>()[t * batch + b] = b < alive ? row + b : rows;
+      for (int64_t b = 0; b < alive; b++) lengths->host<int64_t>()[b] = t + 1;
       row += alive;
     }
     Ints one = data.sizes(), all = data.sizes();
     one[0] = 1;
-    Var padding = ops::full(one, padding_value, data.dtype());
+    Var padding = ops::full(one, padding_value, data.dtype(), data.device());
     Var padded = ops::index_select(ops::cat({data, padding}, 0), 0, at);
     all[0] = batch;
     all.insert(0, steps);

@@ -82,9 +82,8 @@ RL_OP(ConstantPad)
 enum class Mode { Reflect, Replicate, Circular };
 
 // Which element of a dimension each place of the padded one shows.
-Var sources(int64_t n, int64_t before, int64_t after, Mode mode) {
-  Var index = empty({n + before + after}, DType::I64);
-  int64_t* to = index->data<int64_t>();
+std::vector<int64_t> sources(int64_t n, int64_t before, int64_t after, Mode mode) {
+  std::vector<int64_t> index;
   // Negative widths cut off; what is left goes round and round.
   int64_t first = std::max<int64_t>(-before, 0), left = n - first + std::min<int64_t>(after, 0);
   for (int64_t i = -before; i < n + after; i++) {
@@ -92,7 +91,7 @@ Var sources(int64_t n, int64_t before, int64_t after, Mode mode) {
     if (mode == Mode::Reflect) at = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
     if (mode == Mode::Replicate) at = std::clamp<int64_t>(i, 0, n - 1);
     if (mode == Mode::Circular) at = first + ((i - first) % left + left) % left;
-    *to++ = at;
+    index.push_back(at);
   }
   return index;
 }
@@ -150,10 +149,10 @@ template <class Visit>
 void each_border(const Var& whole, const Ints& pad, int k, Mode mode, const Visit& visit) {
   Var part = inner_part(whole, pad, k + 1);
   int64_t before = pad[2 * k], after = pad[2 * k + 1], total = part.size(-1 - k);
-  Var index = sources(total - before - after, before, after, mode);
+  std::vector<int64_t> index = sources(total - before - after, before, after, mode);
   for (int64_t i = 0; i < total; i++) {
     if (i >= before && i < total - after) continue;
-    int64_t from = before + index->data<int64_t>()[i];
+    int64_t from = before + index[size_t(i)];
     visit(ops::select(part, -1 - k, i), ops::select(part, -1 - k, from));
   }
 }
@@ -163,14 +162,16 @@ Var padded(const Var& input, const Ints& pad, Mode mode) {
   Var y = input;
   if (!only_adds(pad)) {
     for (int k = 0; k < pad.size() / 2; k++)
-      y = ops::index_select(y, -1 - k,
-                            sources(input.size(-1 - k), pad[2 * k], pad[2 * k + 1], mode));
+      y = ops::index_select(
+          y, -1 - k,
+          ops::integers(sources(input.size(-1 - k), pad[2 * k], pad[2 * k + 1], mode),
+                        input.device()));
     return y;
   }
   Ints sizes = input.sizes();
   for (int k = 0; k < pad.size() / 2; k++)
     sizes[input.dim() - 1 - k] += pad[2 * k] + pad[2 * k + 1];
-  y = mode == Mode::Circular ? empty(sizes, input.dtype())
+  y = mode == Mode::Circular ? empty(sizes, input.dtype(), input.device())
                              : empty_suggested(input.get(), sizes, input.dtype());
   ops::copy_data(inner_part(y, pad, 0).get(), input.get());
   for (int k = 0; k < pad.size() / 2; k++)
@@ -193,10 +194,10 @@ Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool cre
   Var sum = g;
   for (int k = pad.size() / 2 - 1; k >= 0; k--) {
     int d = sizes.size() - 1 - k;
-    Var at = sources(sizes[d], pad[2 * k], pad[2 * k + 1], mode);
+    Var at = ops::integers(sources(sizes[d], pad[2 * k], pad[2 * k + 1], mode), g.device());
     Ints smaller = sum.sizes();
     smaller[d] = sizes[d];
-    sum = ops::index_add(ops::zeros(smaller, g.dtype()), d, at, sum);
+    sum = ops::index_add(ops::zeros(smaller, g.dtype(), g.device()), d, at, sum);
   }
   return sum;
 }

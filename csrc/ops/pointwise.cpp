@@ -10,7 +10,7 @@
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
 #include "autograd/zeros.h"
-#include "kernels/cpu/convert.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
 #include "ops/layout.h"
@@ -63,7 +63,7 @@ class Flat {
       } else if (t->dim() == 0 && category(t->dtype) <= category(main->dtype) &&
                  (t->wrapped_number || main->dim() > 0)) {
         singles |= 1u << k;
-        cpu::convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
+        on(t).convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
         data[k] = numbers_[k];
       } else {
         return false;
@@ -71,11 +71,11 @@ class Flat {
     }
     return true;
   }
-  const char* data[cpu::kMaxOperands] = {};
+  const char* data[kernel::kMaxOperands] = {};
   unsigned singles = 0;
 
  private:
-  alignas(16) char numbers_[cpu::kMaxOperands][16];
+  alignas(16) char numbers_[kernel::kMaxOperands][16];
 };
 
 // The operand that decides the shape of a flat call.
@@ -86,10 +86,10 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   return main;
 }
 
-void run_general(cpu::Kernel kernel, const double* params, DType compute, DType produced,
+void run_general(kernel::Lanes kernel, const double* params, DType compute, DType produced,
                  double cost, Tensor* out, const Tensor* const* in, int count) {
-  cpu::PointwiseCall call;
-  call.kernel = kernel;
+  kernel::PointwiseCall call;
+  call.lanes = kernel;
   call.params = params;
   call.compute = compute;
   call.produced = produced;
@@ -98,16 +98,16 @@ void run_general(cpu::Kernel kernel, const double* params, DType compute, DType 
   call.sizes = out->sizes.data();
   call.ndim = out->dim();
   call.out = {out->data(), out->strides.data(), out->dtype};
-  Ints strides[cpu::kMaxOperands];
+  Ints strides[kernel::kMaxOperands];
   for (int i = 0; i < count; i++) {
     if (!in[i]) continue;
     strides[i] = broadcast_strides(in[i], out->sizes);
     call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
   }
-  Unlocked unlocked(double(out->numel) * cost,
-                    {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
-                     count > 3 ? in[3] : nullptr, count > 4 ? in[4] : nullptr});
-  cpu::pointwise(call);
+  Launch launch(double(out->numel) * cost,
+                {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
+                 count > 3 ? in[3] : nullptr, count > 4 ? in[4] : nullptr});
+  on(out).pointwise(call);
 }
 
 // An input that is about to be overwritten is kept as a copy.
@@ -156,27 +156,27 @@ Var widened(const Var& t, DType dtype) {
 Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
                     const double* params) {
   const auto& partial = op.partial[i];
-  const Tensor* operands[cpu::kMaxOperands] = {g.get()};
+  const Tensor* operands[kernel::kMaxOperands] = {g.get()};
   for (int k = 0; k < op.inputs; k++)
     if (in[k]) operands[k + 1] = in[k].get();
   if (out) operands[op.inputs + 1] = out.get();
   Flat flat;
   if (flat.take(operands, op.inputs + 2, g.get())) {
-    cpu::Kernel kernel = partial.kernel[int(g->dtype)];
+    kernel::Lanes kernel = partial.kernel[int(g->dtype)];
     if (!kernel) fail_dtype(op, g->dtype);
-    Var result = empty(g->sizes, g->dtype);
+    Var result = empty(g->sizes, g->dtype, g->device());
     int64_t size = itemsize(g->dtype);
-    Unlocked unlocked(double(g->numel) * op.cost, {result.get(), operands[0], operands[1],
-                                                   operands[2], operands[3], operands[4]});
-    cpu::pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
-                        flat.singles, size, g->numel, op.cost);
+    Launch launch(double(g->numel) * op.cost,
+                  {result.get(), operands[0], operands[1], operands[2], operands[3], operands[4]});
+    on(result).pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
+                              flat.singles, size, g->numel, op.cost);
     return result;
   }
   DType common = g->dtype;
   for (int k = 1; k <= op.inputs + 1; k++)
     if (operands[k] && !operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
   DType compute = compute_type(common);
-  cpu::Kernel kernel = partial.kernel[int(compute)];
+  kernel::Lanes kernel = partial.kernel[int(compute)];
   if (!kernel) fail_dtype(op, compute);
   Ints sizes = g->sizes;
   for (int k = 1; k <= op.inputs + 1; k++)
@@ -225,7 +225,7 @@ void apply(Node* node, Pass& pass) {
     if (!node->edges[i].node || !pass.wants(i)) continue;
     Var& result = pass.results[i];
     result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass)
-                                     : ops::zeros(g.sizes(), g.dtype());
+                                     : ops::zeros(g.sizes(), g.dtype(), g.device());
     if (structural_zeros) [[unlikely]]
       result = math::where(g == Var(0), Var(0), result);
     if (kept.op->whole_history && pass.create_graph) bind_history(result, node);
@@ -355,6 +355,11 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
   }
   bool any = requires_any && op.differentiable && modes.records();
 
+  if (devices_mix) [[unlikely]] {
+    SameDevice same(op.name);
+    for (int i = 0; i < op.inputs; i++) same.add(operands[i]);
+    same.add(into);
+  }
   if (op.validate) op.validate(in);
 
   // Hooks see what is saved before the kernel runs: one that raises spares it.
@@ -369,16 +374,15 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
   const Tensor* main = into || hidden ? nullptr : main_operand(operands, op.inputs);
   if (main && !(op.result == Result::Float && is_integral(main->dtype)) &&
       flat.take(operands, op.inputs, main)) {
-    cpu::Kernel kernel = op.forward[int(main->dtype)];
+    kernel::Lanes kernel = op.forward[int(main->dtype)];
     if (!kernel) fail_dtype(op, main->dtype);
     DType produced = op.produced[int(main->dtype)];
-    out = empty(main->sizes, produced);
+    out = empty(main->sizes, produced, main->device());
     if (flat.singles && !(out->strides == main->strides)) [[unlikely]]
       keep_ones(out.get(), main);
-    Unlocked unlocked(double(out->numel) * op.cost,
-                      {out.get(), operands[0], operands[1], operands[2]});
-    cpu::pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
-                        flat.singles, itemsize(main->dtype), out->numel, op.cost);
+    Launch launch(double(out->numel) * op.cost, {out.get(), operands[0], operands[1], operands[2]});
+    on(out).pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
+                           flat.singles, itemsize(main->dtype), out->numel, op.cost);
   } else if (hidden) {
     out = run_batched(op, in, params, hidden);
   } else {
@@ -387,7 +391,7 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     DType common = promotion.result();
     if (op.result == Result::Float && is_integral(common)) common = default_dtype();
     DType compute = compute_type(common);
-    cpu::Kernel kernel = op.forward[int(compute)];
+    kernel::Lanes kernel = op.forward[int(compute)];
     if (!kernel) fail_dtype(op, common);
     Ints sizes = in[0].sizes();
     for (int i = 1; i < op.inputs; i++)

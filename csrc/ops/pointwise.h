@@ -66,12 +66,12 @@ struct Pointwise {
   bool whole_history;  // see autograd/history.h
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
-  cpu::Kernel forward[kDTypes];
+  kernel::Lanes forward[kDTypes];
   DType produced[kDTypes];  // what the forward kernel writes
   struct Partial {
     Save saves;
-    int unit;                     // 1, -1, or 0 when there is a kernel
-    cpu::Kernel kernel[kDTypes];  // reads the gradient, the inputs, the output
+    int unit;                       // 1, -1, or 0 when there is a kernel
+    kernel::Lanes kernel[kDTypes];  // reads the gradient, the inputs, the output
     TensorPartial tensor;
     Formula symbol;
   } partial[3];

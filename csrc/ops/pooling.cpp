@@ -72,7 +72,7 @@ Ints Windows::result(const char* op, const Ints& input) const {
   return sizes;
 }
 
-cpu::Pooling Windows::over(const Ints& input, const Ints& output) const {
+kernel::Pooling Windows::over(const Ints& input, const Ints& output) const {
   return {planes_of(input, dims),   spatial_extent(input, dims), spatial_extent(output, dims),
           extent(kernel, dims, 1),  extent(stride, dims, 1),     extent(padding, dims, 0),
           extent(dilation, dims, 1)};
@@ -93,26 +93,26 @@ Ints with_spatial(const Ints& input, const Ints& spatial) {
 }
 
 Var map_planes(const Var& x, int dims, const Ints& sizes,
-               const std::function<cpu::AxisMaps()>& make_axes, bool transposed) {
+               const std::function<kernel::AxisMaps()>& make_axes, bool transposed) {
   check(!transposed || is_differentiable(x.dtype()), "gradients are floating, not ",
         info(x.dtype()).tensor_name);
   MemoryFormat format = dims == 2 ? suggested_format(x.get()) : MemoryFormat::Contiguous;
-  Var from = dense_in(format, x, x.dtype()), to = empty_in(format, sizes, x.dtype());
+  Var from = dense_in(format, x, x.dtype()), to = empty_in(format, sizes, x.dtype(), x.device());
   if (from.numel() == 0 || to.numel() == 0) {
     ops::fill_data(to.get(), 0);
     return to;
   }
-  cpu::AxisMaps axes = make_axes();
+  kernel::AxisMaps axes = make_axes();
   int64_t planes = planes_of(sizes, dims);
   if (format != MemoryFormat::Contiguous) {
     // An image with the channels innermost is a volume whose last dimension stays as it is.
     planes = sizes[0];
     axes.erase(axes.begin());
-    cpu::AxisMap& channels = axes.emplace_back(sizes[1], sizes[1]);
+    kernel::AxisMap& channels = axes.emplace_back(sizes[1], sizes[1]);
     for (int64_t c = 0; c < sizes[1]; c++) channels.add_window(c, c + 1);
   }
-  Unlocked unlocked(double(from.numel() + to.numel()) * 4, {from.get(), to.get()});
-  auto run = transposed ? cpu::map_axes_transposed : cpu::map_axes;
+  Launch launch(double(from.numel() + to.numel()) * 4, {from.get(), to.get()});
+  auto run = transposed ? on(x).map_axes_transposed : on(x).map_axes;
   run(x.dtype(), planes, axes, from->data(), to->data());
   return to;
 }

@@ -3,8 +3,7 @@
 
 #include <functional>
 
-#include "kernels/cpu/axis_map.h"
-#include "kernels/cpu/max_pool.h"
+#include "kernels/kernels.h"
 #include "ops/spatial.h"
 
 namespace rl {
@@ -20,7 +19,7 @@ struct Windows {
 
   // The spatial sizes of the result of pooling a tensor of these sizes.
   Ints result(const char* op, const Ints& input) const;
-  cpu::Pooling over(const Ints& input, const Ints& output) const;
+  kernel::Pooling over(const Ints& input, const Ints& output) const;
 };
 
 // Raises unless the input is [channels, *spatial] or [batch, channels, *spatial] and only the batch
@@ -33,7 +32,7 @@ Ints with_spatial(const Ints& input, const Ints& spatial);
 // x mapped along its last `dims` dimensions to a result of these sizes, by the maps or by their
 // transpose. They are made once there is room for the result. Of images the layout is kept.
 Var map_planes(const Var& x, int dims, const Ints& sizes,
-               const std::function<cpu::AxisMaps()>& make_axes, bool transposed = false);
+               const std::function<kernel::AxisMaps()>& make_axes, bool transposed = false);
 
 // The number of planes of `dims` dimensions.
 int64_t planes_of(const Ints& sizes, int dims);

@@ -21,8 +21,8 @@ struct Sampling : Creation_ {
         function_name "(size size, *, Generator? generator=None, " RL_OPTIONS ")";                \
     static constexpr auto doc = function_name "(*size): " text;                                   \
     static Var forward(const Ints& size, Generator* generator, Options dtype, PyObject*,          \
-                       std::optional<Device>, bool requires_grad, PyObject*) {                    \
-      Var v = empty(size, chosen(dtype));                                                         \
+                       std::optional<Device> device, bool requires_grad, PyObject*) {             \
+      Var v = empty(size, chosen(dtype), chosen(device));                                         \
       fill(v.get(), 0, 1, generator);                                                             \
       return finish(v, requires_grad);                                                            \
     }                                                                                             \
@@ -34,10 +34,10 @@ struct Sampling : Creation_ {
                       ", object? memory_format=None)";                                            \
     static constexpr auto doc = function_name "_like(x): the same with the shape and type of x."; \
     static Var forward(const Var& input, Generator* generator, Options dtype, PyObject*,          \
-                       std::optional<Device>, bool requires_grad, PyObject*,                      \
+                       std::optional<Device> device, bool requires_grad, PyObject*,               \
                        PyObject* memory_format) {                                                 \
-      Var v =                                                                                     \
-          empty_like(input, dtype.value_or(input.dtype()), memory_format, function_name "_like"); \
+      Var v = empty_like(input, dtype.value_or(input.dtype()), device.value_or(input.device()),   \
+                         memory_format, function_name "_like");                                   \
       fill(v.get(), 0, 1, generator);                                                             \
       return finish(v, requires_grad);                                                            \
     }                                                                                             \
@@ -51,31 +51,31 @@ Var integers(Var v, int64_t low, int64_t high, Generator* generator, bool requir
   return finish(v, requires_grad);
 }
 
-#define RL_RANDINT(Type, parameters, low, high, ...)                                             \
-  struct Type : Sampling {                                                                       \
-    static constexpr auto signature =                                                            \
-        "randint(" parameters ", int[] size, *, Generator? generator=None, " RL_OPTIONS ")";     \
-    static constexpr auto doc = "randint(low, high, size): integers from [low, high).";          \
-    static Var forward(__VA_ARGS__, const Ints& size, Generator* generator, Options dtype,       \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {        \
-      return integers(empty(size, dtype.value_or(DType::I64)), low, high, generator,             \
-                      requires_grad);                                                            \
-    }                                                                                            \
-  };                                                                                             \
-  RL_OP(Type)                                                                                    \
-  struct Type##Like : Sampling {                                                                 \
-    static constexpr auto signature =                                                            \
-        "randint_like(Tensor input, " parameters ", *, Generator? generator=None, " RL_OPTIONS   \
-        ", object? memory_format=None)";                                                         \
-    static constexpr auto doc = "randint_like(x, low, high): integers with x's shape and type."; \
-    static Var forward(const Var& input, __VA_ARGS__, Generator* generator, Options dtype,       \
-                       PyObject*, std::optional<Device>, bool requires_grad, PyObject*,          \
-                       PyObject* memory_format) {                                                \
-      return integers(                                                                           \
-          empty_like(input, dtype.value_or(input.dtype()), memory_format, "randint_like"), low,  \
-          high, generator, requires_grad);                                                       \
-    }                                                                                            \
-  };                                                                                             \
+#define RL_RANDINT(Type, parameters, low, high, ...)                                              \
+  struct Type : Sampling {                                                                        \
+    static constexpr auto signature =                                                             \
+        "randint(" parameters ", int[] size, *, Generator? generator=None, " RL_OPTIONS ")";      \
+    static constexpr auto doc = "randint(low, high, size): integers from [low, high).";           \
+    static Var forward(__VA_ARGS__, const Ints& size, Generator* generator, Options dtype,        \
+                       PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {  \
+      return integers(empty(size, dtype.value_or(DType::I64), chosen(device)), low, high,         \
+                      generator, requires_grad);                                                  \
+    }                                                                                             \
+  };                                                                                              \
+  RL_OP(Type)                                                                                     \
+  struct Type##Like : Sampling {                                                                  \
+    static constexpr auto signature =                                                             \
+        "randint_like(Tensor input, " parameters ", *, Generator? generator=None, " RL_OPTIONS    \
+        ", object? memory_format=None)";                                                          \
+    static constexpr auto doc = "randint_like(x, low, high): integers with x's shape and type.";  \
+    static Var forward(const Var& input, __VA_ARGS__, Generator* generator, Options dtype,        \
+                       PyObject*, std::optional<Device> device, bool requires_grad, PyObject*,    \
+                       PyObject* memory_format) {                                                 \
+      return integers(empty_like(input, dtype.value_or(input.dtype()),                            \
+                                 device.value_or(input.device()), memory_format, "randint_like"), \
+                      low, high, generator, requires_grad);                                       \
+    }                                                                                             \
+  };                                                                                              \
   RL_OP(Type##Like)
 RL_RANDINT(RandInt, "int low, int high", low, high, int64_t low, int64_t high)
 RL_RANDINT(RandIntHigh, "int high", 0, high, int64_t high)
@@ -84,30 +84,31 @@ struct RandPerm : Sampling {
   static constexpr auto signature = "randperm(int n, *, Generator? generator=None, " RL_OPTIONS ")";
   static constexpr auto doc = "randperm(n): the integers from 0 to n - 1 in a random order.";
   static Var forward(int64_t n, Generator* generator, Options dtype, PyObject*,
-                     std::optional<Device>, bool requires_grad, PyObject*) {
+                     std::optional<Device> device, bool requires_grad, PyObject*) {
     if (!vmap_levels.empty())
       if (HiddenDims different = random_levels()) {
         Vars samples;
         for (int64_t i = 0; i < std::max<int64_t>(different.samples(), 1); i++)
-          samples.push_back(order(n, generator, dtype, requires_grad));
+          samples.push_back(order(n, generator, dtype, chosen(device), requires_grad));
         return different.hide(different.join("randperm", samples));
       }
-    return order(n, generator, dtype, requires_grad);
+    return order(n, generator, dtype, chosen(device), requires_grad);
   }
-  static Var order(int64_t n, Generator* generator, Options dtype, bool requires_grad) {
+  static Var order(int64_t n, Generator* generator, Options dtype, Device device,
+                   bool requires_grad) {
     DType result = dtype.value_or(DType::I64);
     check(n >= 0, "randperm: Trying to create tensor with negative dimension ", n);
     if (result == DType::Bool || is_complex(result))
       fail_as(PyExc_NotImplementedError, "\"randperm\" not implemented for '",
               info(result).tensor_name, "'");
     check(n <= exact_integers(result), "randperm: n = ", n, " is too large for ", name(result));
-    Var order = empty({n}, DType::I64);
-    if (generator->mersenne) {
+    Var order = empty({n}, DType::I64, device);
+    if (generator->mersenne && has_data(order.get())) {
       cpu::fill_permutation(*generator->mersenne, order->data<int64_t>(), n);
     } else {
       Stream stream(generator, n);
-      Unlocked unlocked(double(n) * 8, {order.get()});
-      cpu::fill_permutation(order->data<int64_t>(), n, stream.seed, stream.offset);
+      Launch launch(double(n) * 8, {order.get()});
+      on(order).fill_permutation(order->data<int64_t>(), n, stream.seed, stream.offset);
     }
     return finish(ops::to(order, result), requires_grad);
   }
@@ -130,8 +131,8 @@ RL_OP(RandPerm)
 
 // The results do not depend on the arguments in a way that has a derivative: it is zero.
 void zero_gradients(Back& b, const In& first, const In* second) {
-  if (b.wants(0)) b[0] = ops::zeros(first.sizes(), first.dtype());
-  if (second && b.wants(1)) b[1] = ops::zeros(second->sizes(), second->dtype());
+  if (b.wants(0)) b[0] = ops::zeros(first.sizes(), first.dtype(), first.device());
+  if (second && b.wants(1)) b[1] = ops::zeros(second->sizes(), second->dtype(), second->device());
 }
 
 struct Bernoulli : General {
@@ -141,11 +142,11 @@ struct Bernoulli : General {
   static constexpr auto family = "random";
   static Var forward(const Var& input, Generator* generator) {
     if (batch_of(input.get())) {
-      Var uniform = empty(input.sizes(), input.dtype());
+      Var uniform = empty(input.sizes(), input.dtype(), input.device());
       fill_uniform(uniform.get(), 0, 1, generator);
       return ops::to(uniform < input, input.dtype());
     }
-    Var v = empty(input.sizes(), input.dtype());
+    Var v = empty(input.sizes(), input.dtype(), input.device());
     fill_bernoulli(v.get(), probabilities(input, input.sizes()), input.dtype(), generator);
     return v;
   }
@@ -161,7 +162,7 @@ struct BernoulliNumber : General {
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
   static constexpr auto family = "random";
   static Var forward(const Var& input, double p, Generator* generator) {
-    Var v = empty(input.sizes(), input.dtype());
+    Var v = empty(input.sizes(), input.dtype(), input.device());
     fill_bernoulli(v.get(), p, generator);
     return v;
   }
@@ -194,18 +195,20 @@ struct Multinomial : NonDifferentiable {
           "without replacement: ",
           num_samples, " > ", cols);
     Var weights = ops::contiguous(ops::to(input, DType::F64));
-    for (int64_t r = 0; r < rows; r++) check_row(weights->data<double>() + r * cols, cols);
-    Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64);
-    if (generator->mersenne) {
+    if (has_data(weights.get()))
+      for (int64_t r = 0; r < rows; r++) check_row(weights->host<double>() + r * cols, cols);
+    Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64,
+                      input.device());
+    if (generator->mersenne && has_data(drawn.get())) {
       cpu::multinomial(*generator->mersenne, input.dtype(), weights->data<double>(), rows, cols,
                        num_samples, replacement, drawn->data<int64_t>());
       return drawn;
     }
     int64_t each = (std::max(num_samples, cols) + 31) / 32 * 32;
     Stream stream(generator, rows * each);
-    Unlocked unlocked(double(rows) * double(cols + num_samples) * 8, {weights.get(), drawn.get()});
-    cpu::multinomial(weights->data<double>(), rows, cols, num_samples, replacement,
-                     drawn->data<int64_t>(), stream.seed, stream.offset);
+    Launch launch(double(rows) * double(cols + num_samples) * 8, {weights.get(), drawn.get()});
+    on(weights).multinomial(weights->data<double>(), rows, cols, num_samples, replacement,
+                            drawn->data<int64_t>(), stream.seed, stream.offset);
     return drawn;
   }
   static void check_row(const double* w, int64_t n) {
@@ -222,11 +225,12 @@ RL_OP(Multinomial)
 
 // Standard normal numbers, scaled and shifted.
 Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Generator* generator) {
-  Var v = empty(sizes, dtype);
+  Var v = empty(sizes, dtype, mean.device());
   fill_normal(v.get(), 0, 1, generator);
   if (batch_of(std.get())) return ops::to(v * std + mean, dtype);
   Var deviations = ops::contiguous(ops::to(std, DType::F64));
-  const double* s = deviations->data<double>();
+  if (!has_data(deviations.get())) return ops::to(v * std + mean, dtype);
+  const double* s = deviations->host<double>();
   for (int64_t i = 0; i < deviations.numel(); i++)
     check(s[i] >= 0, "normal expects all elements of std >= 0.0, but found ", s[i]);
   return ops::to(v * std + mean, dtype);
@@ -286,8 +290,8 @@ struct NormalSize : Sampling {
       "normal(float mean, float std, int[] size, *, Generator? generator=None, " RL_OPTIONS ")";
   static constexpr auto doc = "normal(mean, std, size): normal numbers.";
   static Var forward(double mean, double std, const Ints& size, Generator* generator, Options dtype,
-                     PyObject*, std::optional<Device>, bool requires_grad, PyObject*) {
-    Var v = empty(size, chosen(dtype));
+                     PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {
+    Var v = empty(size, chosen(dtype), chosen(device));
     fill_normal(v.get(), mean, std, generator);
     return finish(v, requires_grad);
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/mersenne.h"
-#include "kernels/cpu/random.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/functions.h"
 #include "python/objects.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "autograd/batch.h"
-#include "kernels/cpu/convert.h"
+#include "kernels/kernels.h"
 #include "ops/random.h"
 #include "ops/write.h"
 
@@ -53,18 +53,18 @@ Var permuted(const Var& v, const Ints& order) {
 // Calls fill(data) for memory of t's elements in row-major order.
 template <class Fill>
 void fill_layout(Tensor* t, const Fill& fill) {
-  Var target = t->contiguous ? Var(t) : empty(t->sizes, t->dtype);
+  Var target = t->contiguous ? Var(t) : empty(t->sizes, t->dtype, t->device());
   fill(target.get());
   if (target.get() != t) ops::copy_data(t, target.get());
 }
 
-// counter(dtype, data, n, stream) for all elements in row-major order.
+// counter(kernels, dtype, data, n, stream) for all elements in row-major order.
 template <class Counter>
 void fill_counter(Tensor* t, Generator* generator, const Counter& counter) {
   Stream stream(generator, t->numel * (is_complex(t->dtype) ? 2 : 1));
   fill_layout(t, [&](Tensor* target) {
-    Unlocked unlocked(double(t->numel) * 4, {target});
-    counter(t->dtype, target->data(), t->numel, stream);
+    Launch launch(double(t->numel) * 4, {target});
+    counter(on(target), t->dtype, target->data(), t->numel, stream);
   });
 }
 
@@ -72,6 +72,7 @@ void fill_counter(Tensor* t, Generator* generator, const Counter& counter) {
 // engine has one state.
 template <class Torch>
 void fill_torch(Tensor* t, Generator* generator, const Torch& torch) {
+  if (!has_data(t)) return;
   Var view = t->contiguous ? Var(t) : permuted(Var(t), memory_order(t));
   fill_layout(view.get(), [&](Tensor* target) {
     torch(*generator->mersenne, t->dtype, target->data(), t->numel);
@@ -90,7 +91,7 @@ void fill_in_vmap(Tensor* t, const Fill& fill) {
   for (int i = 0; i < batch->levels.size(); i++)
     if (!different.levels.contains(batch->levels[i])) drawn[i] = 1;
   if (drawn == all.sizes()) return fill(all.get());
-  Var few = empty(drawn, t->dtype);
+  Var few = empty(drawn, t->dtype, t->device());
   fill(few.get());
   ops::copy_data(all.get(), few.get());
 }
@@ -98,7 +99,7 @@ void fill_in_vmap(Tensor* t, const Fill& fill) {
 template <class Counter, class Torch>
 void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const Torch& torch) {
   auto fill = [&](Tensor* target) {
-    if (target->numel == 0) return;
+    if (target->numel == 0 || !has_data(target)) return;
     if (generator->mersenne) fill_torch(target, generator, torch);
     else fill_counter(target, generator, counter);
   };
@@ -150,7 +151,8 @@ Var probabilities(const Var& p, const Ints& sizes) {
   check(can_expand(p.sizes(), sizes), "bernoulli_: probabilities of shape ", p.sizes(),
         " cannot be expanded to ", sizes);
   Var each = ops::contiguous(ops::to(p, DType::F64));
-  const double* x = each->data<double>();
+  if (!has_data(each.get())) return ops::expand(each, sizes);
+  const double* x = each->host<double>();
   for (int64_t i = 0; i < each.numel(); i++)
     check(x[i] >= 0 && x[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ",
           x[i]);
@@ -162,8 +164,8 @@ void fill_uniform(Tensor* t, double from, double to, Generator* generator) {
   int64_t parts = is_complex(t->dtype) ? 2 : 1;
   fill_rows(
       t, generator,
-      [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_uniform(real_of(d), out, parts * n, s.seed, s.offset, from, to);
+      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_uniform(real_of(d), out, parts * n, s.seed, s.offset, from, to);
       },
       [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_uniform(m, real_of(d), out, parts * n, from, to);
@@ -176,8 +178,8 @@ void fill_normal(Tensor* t, double mean, double std, Generator* generator) {
     return fill_normal(ops::view_as_real(alias(t)).get(), mean, std / std::sqrt(2.0), generator);
   fill_rows(
       t, generator,
-      [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_normal(d, out, n, s.seed, s.offset, mean, std);
+      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_normal(d, out, n, s.seed, s.offset, mean, std);
       },
       [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_normal(m, d, out, n, mean, std, t->contiguous);
@@ -190,10 +192,7 @@ namespace {
 int64_t as_stored(DType d, int64_t x) {
   if (d == DType::F64) return int64_t(double(x));
   if (d == DType::F32) return int64_t(float(x));
-  Var v = empty({}, d);
-  cpu::convert_unit(d, v->data(), DType::I64, &x, 1);
-  cpu::convert_unit(DType::I64, &x, d, v->data(), 1);
-  return x;
+  return int64_t(d == DType::F16 ? float(F16(float(x))) : float(BF16(float(x))));
 }
 
 // How far apart its neighbours are there.
@@ -206,8 +205,8 @@ int64_t spacing(DType d, int64_t x) {
 void fill_range(Tensor* t, int64_t low, uint64_t range, Generator* generator) {
   fill_rows(
       t, generator,
-      [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_integers(d, out, n, s.seed, s.offset, low, range);
+      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_integers(d, out, n, s.seed, s.offset, low, range);
       },
       [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_integers(m, d, out, n, low, range);
@@ -234,8 +233,8 @@ void fill_bernoulli(Tensor* t, double p, Generator* generator) {
   check_bernoulli(t->dtype, p);
   fill_rows(
       t, generator,
-      [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_bernoulli(d, out, n, s.seed, s.offset, p);
+      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_bernoulli(d, out, n, s.seed, s.offset, p);
       },
       [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_bernoulli(m, d, out, n, p);
@@ -248,8 +247,8 @@ void fill_bernoulli(Tensor* t, const Var& probabilities, DType type, Generator* 
   const auto* p = each->data<double>();
   fill_rows(
       t, generator,
-      [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_bernoulli_each(d, out, p, n, s.seed, s.offset);
+      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_bernoulli_each(d, out, p, n, s.seed, s.offset);
       },
       [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_bernoulli_each(m, d, out, p, type == DType::F64, n);
@@ -259,13 +258,15 @@ void fill_bernoulli(Tensor* t, const Var& probabilities, DType type, Generator* 
 namespace {
 
 // What such a write leaves in the history: a result that depends on nothing before it.
-#define RL_OVERWRITTEN(Type, name)                                                                 \
-  struct Type : Linear {                                                                           \
-    static constexpr auto signature = "_overwrite(Tensor input)";                                  \
-    static constexpr auto grad_name = name;                                                        \
-    static Var forward(const Var& input) { return input; }                                         \
-    static void vjp(Back& b, const In& input) { b[0] = ops::zeros(input.sizes(), input.dtype()); } \
-    static void jvp(Push&, const Var&) {}                                                          \
+#define RL_OVERWRITTEN(Type, name)                                     \
+  struct Type : Linear {                                               \
+    static constexpr auto signature = "_overwrite(Tensor input)";      \
+    static constexpr auto grad_name = name;                            \
+    static Var forward(const Var& input) { return input; }             \
+    static void vjp(Back& b, const In& input) {                        \
+      b[0] = ops::zeros(input.sizes(), input.dtype(), input.device()); \
+    }                                                                  \
+    static void jvp(Push&, const Var&) {}                              \
   };
 RL_OVERWRITTEN(NormalNode, "NormalBackward0")
 RL_OVERWRITTEN(UniformNode, "UniformBackward0")
@@ -354,8 +355,8 @@ struct Exponential_ : InPlace {
     auto write = [&] {
       fill_rows(
           input.get(), generator,
-          [&](DType d, void* out, int64_t n, const Stream& s) {
-            cpu::fill_exponential(d, out, n, s.seed, s.offset, lambd);
+          [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+            on.fill_exponential(d, out, n, s.seed, s.offset, lambd);
           },
           [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
             cpu::fill_exponential(m, d, out, n, lambd);
@@ -446,7 +447,7 @@ struct LogNormal_ : InPlace {
                           [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_log_normal(m, d, out, n, mean, std);
                           });
-      Var x = empty(input.sizes(), compute_type(input.dtype()));
+      Var x = empty(input.sizes(), compute_type(input.dtype()), input.device());
       fill_normal(x.get(), mean, std, generator);
       ops::copy_data(input.get(), math::exp(x).get());
     };
@@ -470,10 +471,11 @@ struct Geometric_ : InPlace {
                           [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_geometric(m, d, out, n, p);
                           });
-      Var x = empty(input.sizes(), DType::F64);
-      fill_counter(x.get(), generator, [&](DType d, void* out, int64_t n, const Stream& s) {
-        cpu::fill_exponential(d, out, n, s.seed, s.offset, -std::log1p(-p));
-      });
+      Var x = empty(input.sizes(), DType::F64, input.device());
+      fill_counter(x.get(), generator,
+                   [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+                     on.fill_exponential(d, out, n, s.seed, s.offset, -std::log1p(-p));
+                   });
       ops::copy_data(input.get(), math::ceil(x).get());
     };
     return overwrite<GeometricNode>(input, "geometric_", write);
@@ -498,7 +500,7 @@ struct Cauchy_ : InPlace {
                           [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_cauchy(m, d, out, n, median, sigma);
                           });
-      Var x = empty(input.sizes(), DType::F64);
+      Var x = empty(input.sizes(), DType::F64, input.device());
       fill_uniform(x.get(), -M_PI / 2, M_PI / 2, generator);
       ops::copy_data(input.get(), (math::tan(x) * Var(sigma) + Var(median)).get());
     };

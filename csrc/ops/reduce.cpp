@@ -1,7 +1,7 @@
 // Sums and what is made of them.
 #include "ops/reduce.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 
@@ -100,10 +100,11 @@ Var reduce_sum(const Var& input, const std::optional<Ints>& dim, bool keepdim, D
     x = ops::to(x, result);
   Reduction r = plan_reduction(x, dim, keepdim, op);
   DType direct = is_integral(r.input.dtype()) ? DType::I64 : r.input.dtype();
-  Var y = empty(r.sizes, direct);
+  Var y = empty(r.sizes, direct, input.device());
   {
-    Unlocked unlocked(double(r.input.numel()), {r.input.get(), y.get()});
-    cpu::sum(r.input.dtype(), direct, r.input->data(), y->data(), r.outer, r.n, r.inner, scale);
+    Launch launch(double(r.input.numel()), {r.input.get(), y.get()});
+    on(r.input).sum(r.input.dtype(), direct, r.input->data(), y->data(), r.outer, r.n, r.inner,
+                    scale);
   }
   return direct == result ? y : ops::to(y, result);
 }

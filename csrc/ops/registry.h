@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/node.h"
-#include "kernels/cpu/pointwise.h"
+#include "kernels/kernels.h"
 #include "python/signature.h"
 
 namespace rl {

@@ -22,7 +22,7 @@ R source(R step, int64_t j, bool align_corners) {
 }
 
 template <class R>
-void add_linear(cpu::AxisMap& axis, R at) {
+void add_linear(kernel::AxisMap& axis, R at) {
   at = std::max(at, R(0));
   int64_t low = std::min(int64_t(at), axis.input - 1), high = std::min(low + 1, axis.input - 1);
   R share = std::clamp(at - R(low), R(0), R(1));
@@ -39,7 +39,7 @@ R cubic(R x, R a) {
 }
 
 template <class R>
-void add_cubic(cpu::AxisMap& axis, R at) {
+void add_cubic(kernel::AxisMap& axis, R at) {
   R low = std::floor(at), t = at - low;
   for (int k = -1; k <= 2; k++)
     axis.add(std::clamp<int64_t>(int64_t(low) + k, 0, axis.input - 1),
@@ -62,7 +62,7 @@ R filter(Resampling how, R x) {
 
 // A filter that widens with the step, so that no input element is skipped.
 template <class R>
-void add_filtered(cpu::AxisMap& axis, Resampling how, R step, int64_t j) {
+void add_filtered(kernel::AxisMap& axis, Resampling how, R step, int64_t j) {
   R reach = how == Resampling::LinearAa ? R(1) : how == Resampling::CubicAa ? R(2) : R(3);
   R widened = std::max(step, R(1)), support = reach * widened, center = step * (R(j) + R(0.5));
   int64_t begin = std::max<int64_t>(int64_t(center - support + R(0.5)), 0);
@@ -76,9 +76,9 @@ void add_filtered(cpu::AxisMap& axis, Resampling how, R step, int64_t j) {
 }
 
 template <class R>
-cpu::AxisMap resampled(Resampling how, int64_t input, int64_t output, bool align_corners,
-                       std::optional<double> scale) {
-  cpu::AxisMap axis(input, output);
+kernel::AxisMap resampled(Resampling how, int64_t input, int64_t output, bool align_corners,
+                          std::optional<double> scale) {
+  kernel::AxisMap axis(input, output);
   R step = ratio<R>(input, output, align_corners, scale);
   for (int64_t j = 0; j < output; j++) {
     if (how <= Resampling::NearestExact) {
@@ -98,8 +98,8 @@ cpu::AxisMap resampled(Resampling how, int64_t input, int64_t output, bool align
 
 }  // namespace
 
-cpu::AxisMap resampling(Resampling how, int64_t input, int64_t output, bool align_corners,
-                        std::optional<double> scale, bool precise) {
+kernel::AxisMap resampling(Resampling how, int64_t input, int64_t output, bool align_corners,
+                           std::optional<double> scale, bool precise) {
   auto make = precise ? resampled<double> : resampled<float>;
   return make(how, input, output, align_corners, scale);
 }

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernels/cpu/axis_map.h"
+#include "kernels/kernels.h"
 
 namespace rl {
 
@@ -11,7 +11,7 @@ enum class Resampling { Nearest, NearestExact, Linear, Cubic, LinearAa, CubicAa,
 
 // From `input` to `output` elements. `scale` is the factor that the user gave; positions are
 // computed in float unless `precise`.
-cpu::AxisMap resampling(Resampling how, int64_t input, int64_t output, bool align_corners,
-                        std::optional<double> scale, bool precise);
+kernel::AxisMap resampling(Resampling how, int64_t input, int64_t output, bool align_corners,
+                           std::optional<double> scale, bool precise);
 
 }  // namespace rl

@@ -6,7 +6,7 @@
 
 namespace rl {
 
-using cpu::RnnCell;
+using kernel::RnnCell;
 
 namespace {
 
@@ -26,7 +26,7 @@ struct Batch {
     require_plain(batch_sizes.get(), "stepping by sizes");
     Plain plain;
     Var list = ops::contiguous(batch_sizes);
-    Batch b{Ints(list->data<int64_t>(), int(list.numel())), 0};
+    Batch b{Ints(list->host<int64_t>(), int(list.numel())), 0};
     for (int t = 0; t < b.sizes.size(); t++) {
       check(b.sizes[t] > 0 && (t == 0 || b.sizes[t] <= b.sizes[t - 1]),
             "batch_sizes must be positive and must not grow, got ", b.sizes[t], " at step ", t);
@@ -45,13 +45,13 @@ struct Batch {
     int64_t batch = sizes.empty() ? 0 : sizes[0];
     if (reverse) return ops::narrow(states, 0, 0, batch);
     if (even) return ops::narrow(states, 0, rows - batch, batch);
-    Var at = empty({batch}, DType::I64);
+    std::vector<int64_t> at(static_cast<size_t>(batch));
     int64_t row = 0;
     for (int64_t size : sizes) {
-      for (int64_t i = 0; i < size; i++) at->data<int64_t>()[i] = row + i;
+      for (int64_t i = 0; i < size; i++) at[size_t(i)] = row + i;
       row += size;
     }
-    return ops::index_select(states, 0, at);
+    return ops::index_select(states, 0, ops::integers(at, states.device()));
   }
 };
 
@@ -69,7 +69,7 @@ struct Result {
 };
 
 Var dropped(const Var& x, double p) {
-  Var kept = empty(x.sizes(), DType::Bool);
+  Var kept = empty(x.sizes(), DType::Bool, x.device());
   fill_bernoulli(kept.get(), 1 - p, generator_value(Py_None));
   return x * ops::to(kept, x.dtype()) * Var(p == 1 ? 0 : 1 / (1 - p));
 }

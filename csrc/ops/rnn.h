@@ -1,7 +1,7 @@
 // A layer of a recurrent network in one direction.
 #pragma once
 
-#include "kernels/cpu/rnn.h"
+#include "kernels/kernels.h"
 #include "ops/op.h"
 
 namespace rl {
@@ -15,14 +15,15 @@ struct RnnLayer {
 
 // input [rows, features] holds one step after the other, step t with sizes[t] rows. cx is of an
 // LSTM only. Recorded.
-RnnLayer rnn_layer(cpu::RnnCell cell, const Var& input, const Var& hx, const Var& cx,
+RnnLayer rnn_layer(kernel::RnnCell cell, const Var& input, const Var& hx, const Var& cx,
                    const RnnWeights& weights, const Ints& sizes, bool reverse);
 
 // One step of a cell by differentiable ops, and its derivatives.
 class RnnStep {
  public:
   // x: products with the input, with its bias; w, b: those of the state. h, c: the states before.
-  RnnStep(cpu::RnnCell cell, const Var& x, const Var& h, const Var& c, const Var& w, const Var& b);
+  RnnStep(kernel::RnnCell cell, const Var& x, const Var& h, const Var& c, const Var& w,
+          const Var& b);
   const Var& h() const { return h_; }
   const Var& c() const { return c_; }
 
@@ -42,7 +43,7 @@ class RnnStep {
  private:
   Var part(const Var& gates, int k) const;
   Var joined(const Vars& parts) const { return ops::cat(parts, 1); }
-  cpu::RnnCell cell_;
+  kernel::RnnCell cell_;
   Var before_, cell_before_, h_, c_;
   Var gate_[4];  // in, forget, fresh, show of an LSTM; reset, update, fresh, inner of a GRU
   Var bent_;     // tanh(c) of an LSTM

@@ -5,7 +5,7 @@
 
 namespace rl {
 
-using cpu::RnnCell;
+using kernel::RnnCell;
 
 namespace {
 
@@ -54,7 +54,7 @@ struct Recurrence : General {
   static constexpr bool spares = true;
   static constexpr bool whole_history = true;
 
-  static cpu::RnnSteps steps(const Ints& sizes, int64_t hidden, bool reverse) {
+  static kernel::RnnSteps steps(const Ints& sizes, int64_t hidden, bool reverse) {
     int64_t batch = sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
     return {sizes.data(), sizes.size(), batch, hidden, reverse};
   }
@@ -68,14 +68,16 @@ struct Recurrence : General {
     int64_t rows = input.size(0), n = w_hh.size(1);
     Var x = dense(input), h = dense(hx), c = dense(cx), w = dense(w_hh), bi = dense(b_ih),
         bh = dense(b_hh);
-    Var out = empty({rows, n}, d), kept = empty({rows, rnn_kept(cell) * n}, d);
-    Var cells = cell == RnnCell::Lstm ? empty({rows, n}, d) : empty({0}, d);
+    Var out = empty({rows, n}, d, input.device()),
+        kept = empty({rows, rnn_kept(cell) * n}, d, input.device());
+    Var cells =
+        cell == RnnCell::Lstm ? empty({rows, n}, d, input.device()) : empty({0}, d, input.device());
     {
-      Unlocked unlocked(double(rows) * double(w.numel()),
-                        {x.get(), h.get(), c.get(), w.get(), bi.get(), bh.get(), out.get()});
-      cpu::rnn_forward(d, cell, steps(sizes, n, reverse), x->data(), w->data(), data_or_null(bi),
-                       data_or_null(bh), h->data(), data_or_null(c), out->data(),
-                       cell == RnnCell::Lstm ? cells->data() : nullptr, kept->data());
+      Launch launch(double(rows) * double(w.numel()),
+                    {x.get(), h.get(), c.get(), w.get(), bi.get(), bh.get(), out.get()});
+      on(x).rnn_forward(d, cell, steps(sizes, n, reverse), x->data(), w->data(), data_or_null(bi),
+                        data_or_null(bh), h->data(), data_or_null(c), out->data(),
+                        cell == RnnCell::Lstm ? cells->data() : nullptr, kept->data());
     }
     return {out, cells, kept};
   }
@@ -93,17 +95,19 @@ struct Recurrence : General {
     Var g = dense(b.g_or_zeros(0)), g_cells = cell == RnnCell::Lstm ? dense(b.g(1)) : Var();
     Var h = dense(*hx), w = dense(*w_hh), out = b.out(0), cells = b.out(1), kept = b.out(2);
     c0 = dense(c0);
-    Var gx = empty({rows, gates}, d), gh = cell == RnnCell::Gru ? empty({rows, gates}, d) : Var();
-    Var previous = empty({rows, n}, d), g_hx = empty(h.sizes(), d), g_cx;
-    if (c0) g_cx = empty(c0.sizes(), d);
+    Var gx = empty({rows, gates}, d, input.device()),
+        gh = cell == RnnCell::Gru ? empty({rows, gates}, d, input.device()) : Var();
+    Var previous = empty({rows, n}, d, input.device()), g_hx = empty(h.sizes(), d, input.device()),
+        g_cx;
+    if (c0) g_cx = empty(c0.sizes(), d, input.device());
     {
-      Unlocked unlocked(
+      Launch launch(
           double(rows) * double(w.numel()) * 2,
           {g.get(), g_cells.get(), w.get(), h.get(), c0.get(), out.get(), cells.get(), kept.get()});
-      cpu::rnn_backward(d, cell, steps(sizes, n, reverse), g->data(), data_or_null(g_cells),
-                        w->data(), h->data(), data_or_null(c0), out->data(),
-                        cell == RnnCell::Lstm ? cells->data() : nullptr, kept->data(), gx->data(),
-                        data_or_null(gh), previous->data(), g_hx->data(), data_or_null(g_cx));
+      on(g).rnn_backward(d, cell, steps(sizes, n, reverse), g->data(), data_or_null(g_cells),
+                         w->data(), h->data(), data_or_null(c0), out->data(),
+                         cell == RnnCell::Lstm ? cells->data() : nullptr, kept->data(), gx->data(),
+                         data_or_null(gh), previous->data(), g_hx->data(), data_or_null(g_cx));
     }
     const Var& own = gh ? gh : gx;
     b[0] = gx;
@@ -139,7 +143,8 @@ struct Recurrence : General {
       int64_t have = gradient.size(0);
       if (have == rows) return gradient;
       if (have < rows)
-        return ops::cat({gradient, ops::zeros({rows - have, gradient.size(1)}, d)}, 0);
+        return ops::cat(
+            {gradient, ops::zeros({rows - have, gradient.size(1)}, d, gradient.device())}, 0);
       initial.push_back(rows_at(gradient, rows, have - rows));
       return rows_at(gradient, 0, rows);
     }
@@ -148,7 +153,8 @@ struct Recurrence : General {
       pieces.insert(pieces.end(), initial.rbegin(), initial.rend());
       Var joined = pieces.size() == 1 ? gradient : ops::cat(pieces, 0);
       int64_t missing = sizes[0] - joined.size(0);
-      return missing ? ops::cat({joined, ops::zeros({missing, sizes[1]}, d)}, 0) : joined;
+      return missing ? ops::cat({joined, ops::zeros({missing, sizes[1]}, d, joined.device())}, 0)
+                     : joined;
     }
   };
 

@@ -5,7 +5,7 @@
 namespace rl {
 
 using namespace math;
-using cpu::RnnCell;
+using kernel::RnnCell;
 
 namespace {
 

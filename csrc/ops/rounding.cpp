@@ -42,7 +42,7 @@ struct RoundDecimals : General {
                         : apply<Round>(input / Var(scale)) * Var(scale);
   }
   static void vjp(Back& b, const In& input, int64_t) {
-    b[0] = ops::zeros(input.sizes(), input.dtype());
+    b[0] = ops::zeros(input.sizes(), input.dtype(), input.device());
   }
   static void jvp(Push&, const Var&, int64_t) {}
 };

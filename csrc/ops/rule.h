@@ -61,6 +61,7 @@ struct KeptTensor {
   SavedTensor saved;
   Ints sizes;
   DType dtype = DType::F32;
+  Device device;
   bool defined = false;
 };
 
@@ -72,6 +73,7 @@ class In {
   int64_t size(int d) const { return kept_->sizes[d < 0 ? d + dim() : d]; }
   int dim() const { return kept_->sizes.size(); }
   DType dtype() const { return kept_->dtype; }
+  Device device() const { return kept_->device; }
   explicit operator bool() const { return kept_->defined; }
   Var operator*() const { return kept_->saved.unpack(node_); }
 

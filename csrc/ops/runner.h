@@ -163,6 +163,7 @@ struct Runner<Op, R (*)(A...)> {
     t.bilinear = requires { Op::bilinear; };
     t.reads_numbers = requires { Op::reads_numbers; };
     t.sees_batches = requires { Op::sees_batches; };
+    t.any_devices = requires { Op::any_devices; };
     t.forward = [](Values args, void* result) {
       *static_cast<R*>(result) = Op::forward(argument<I>(args)...);
     };

@@ -56,9 +56,9 @@ void check_factor(const char* what, const Var& factor, std::initializer_list<Var
 
 bool is_zero(const Var& number) {
   switch (number.dtype()) {
-    case DType::C128: return *number->data<c128>() == 0.0;
-    case DType::F64: return *number->data<double>() == 0;
-    case DType::I64: return *number->data<int64_t>() == 0;
+    case DType::C128: return *number->host<c128>() == 0.0;
+    case DType::F64: return *number->host<double>() == 0;
+    case DType::I64: return *number->host<int64_t>() == 0;
     default: return false;
   }
 }

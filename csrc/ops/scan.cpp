@@ -1,8 +1,7 @@
 // Running sums, products and extremes.
 #include "ops/scan.h"
 
-#include "kernels/cpu/recurrence.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
@@ -12,20 +11,20 @@ namespace rl {
 
 namespace {
 
-using Scan = void (*)(DType, DType, const void*, void*, int64_t, int64_t, int64_t);
+using Scan = decltype(&kernel::Table::cumsum);
 
 // Integers add up in int64; the kernel writes what it reads, or int64.
-Var run_scan(const Var& input, int64_t dim, const std::optional<DType>& dtype, Scan kernel,
+Var run_scan(const Var& input, int64_t dim, const std::optional<DType>& dtype, Scan run,
              const char* op) {
   DType d = input.dtype(), result = dtype ? *dtype : is_integral(d) ? DType::I64 : d;
   if (result == DType::Bool)
     fail_as(PyExc_NotImplementedError, op, "(): not implemented for 'Bool'");
   Reduction r = plan_reduction(ops::to(input, result), Ints{dim}, false, op);
   DType direct = is_integral(result) ? DType::I64 : result;
-  Var y = empty(input.sizes(), direct);
+  Var y = empty(input.sizes(), direct, input.device());
   {
-    Unlocked unlocked(double(y.numel()) * 2, {r.input.get(), y.get()});
-    kernel(result, direct, r.input->data(), y->data(), r.outer, r.n, r.inner);
+    Launch launch(double(y.numel()) * 2, {r.input.get(), y.get()});
+    (on(y).*run)(result, direct, r.input->data(), y->data(), r.outer, r.n, r.inner);
   }
   return ops::to(y, result);
 }
@@ -64,10 +63,10 @@ struct Recurrence : General {
           " where b needs ", expected);
     Var a = ops::contiguous(ops::to(links, d)), x = ops::contiguous(ops::to(b, d));
     Reduction r = plan_reduction(x, Ints{dim}, false, "_linear_recurrence");
-    Var y = empty(b.sizes(), d);
+    Var y = empty(b.sizes(), d, links.device());
     {
-      Unlocked unlocked(double(y.numel()) * 4, {a.get(), x.get(), y.get()});
-      cpu::recurrence(d, a->data(), x->data(), y->data(), r.outer, r.n, r.inner, reverse);
+      Launch launch(double(y.numel()) * 4, {a.get(), x.get(), y.get()});
+      on(a).recurrence(d, a->data(), x->data(), y->data(), r.outer, r.n, r.inner, reverse);
     }
     return ops::to(y, common);
   }
@@ -87,7 +86,7 @@ struct Recurrence : General {
     Var source = p.t(1);
     if (p.t(0)) {
       Var moved = p.t(0) * (reverse ? trailing(y, d) : leading(y, d));
-      Var none = ops::zeros(ops::narrow(y, d, 0, 1).sizes(), y.dtype());
+      Var none = ops::zeros(ops::narrow(y, d, 0, 1).sizes(), y.dtype(), y.device());
       moved = ops::cat(reverse ? Vars{moved, none} : Vars{none, moved}, d);
       source = source ? source + moved : moved;
     }
@@ -105,10 +104,10 @@ struct SuffixSum : Linear {
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t dim) {
     Reduction r = plan_reduction(input, Ints{dim}, false, "_suffix_sum");
-    Var y = empty(input.sizes(), input.dtype());
+    Var y = empty(input.sizes(), input.dtype(), input.device());
     {
-      Unlocked unlocked(double(y.numel()) * 2, {r.input.get(), y.get()});
-      cpu::suffix_sum(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
+      Launch launch(double(y.numel()) * 2, {r.input.get(), y.get()});
+      on(r.input).suffix_sum(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
     }
     return y;
   }
@@ -122,7 +121,7 @@ struct CumSum : Linear {
   static constexpr auto family = "scan";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {
-    return run_scan(input, dim, dtype, cpu::cumsum, "cumsum");
+    return run_scan(input, dim, dtype, &kernel::Table::cumsum, "cumsum");
   }
   static void vjp(Back& b, const In&, int64_t dim, std::optional<DType>) {
     b[0] = call<SuffixSum>(b.g(), dim);
@@ -142,7 +141,7 @@ struct CumProd : General {
   static constexpr auto family = "scan";
   static constexpr auto saves = "input";
   static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {
-    return run_scan(input, dim, dtype, cpu::cumprod, "cumprod");
+    return run_scan(input, dim, dtype, &kernel::Table::cumprod, "cumprod");
   }
   // Element k is in every product from k on: what stands before it, times the gradients of those
   // products, each with what stands between.
@@ -186,8 +185,6 @@ struct CumProdInPlace : Composite {
 };
 RL_OP(CumProdInPlace)
 
-using ScanWithIndex = void (*)(DType, const void*, void*, int64_t*, int64_t, int64_t, int64_t);
-
 template <class Op>
 struct RunningExtreme : General {
   static constexpr auto family = "scan";
@@ -197,11 +194,12 @@ struct RunningExtreme : General {
       fail_as(PyExc_NotImplementedError, Op::word, "(): not implemented for '",
               info(input.dtype()).tensor_name, "': complex numbers have no order");
     Reduction r = plan_reduction(input, Ints{dim}, false, Op::word);
-    Var y = empty(input.sizes(), input.dtype()), index = empty(input.sizes(), DType::I64);
+    Var y = empty(input.sizes(), input.dtype(), input.device()),
+        index = empty(input.sizes(), DType::I64, input.device());
     if (y.numel() > 0) {
-      Unlocked unlocked(double(y.numel()) * 4, {r.input.get(), y.get(), index.get()});
-      Op::kernel(y.dtype(), r.input->data(), y->data(), index->data<int64_t>(), r.outer, r.n,
-                 r.inner);
+      Launch launch(double(y.numel()) * 4, {r.input.get(), y.get(), index.get()});
+      (on(y).*Op::run)(y.dtype(), r.input->data(), y->data(), index->data<int64_t>(), r.outer, r.n,
+                       r.inner);
     }
     return {y, index};
   }
@@ -218,7 +216,7 @@ struct CumMax : RunningExtreme<CumMax> {
   static constexpr auto signature = "cummax(Tensor input, int dim) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cummax(x, dim): the running maxima and where they occurred last.";
-  static constexpr ScanWithIndex kernel = cpu::cummax_with_index;
+  static constexpr auto run = &kernel::Table::cummax_with_index;
 };
 RL_OP(CumMax)
 
@@ -227,7 +225,7 @@ struct CumMin : RunningExtreme<CumMin> {
   static constexpr auto signature = "cummin(Tensor input, int dim) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cummin(x, dim): the running minima and where they occurred last.";
-  static constexpr ScanWithIndex kernel = cpu::cummin_with_index;
+  static constexpr auto run = &kernel::Table::cummin_with_index;
 };
 RL_OP(CumMin)
 
@@ -242,11 +240,11 @@ struct LogCumSumExp : General {
       fail_as(PyExc_NotImplementedError, "logcumsumexp(): not implemented for '",
               info(input.dtype()).tensor_name, "'");
     Reduction r = plan_reduction(input, Ints{dim}, false, "logcumsumexp");
-    Var y = empty(input.sizes(), input.dtype());
+    Var y = empty(input.sizes(), input.dtype(), input.device());
     {
-      Unlocked unlocked(double(y.numel()) * 20, {r.input.get(), y.get()});
-      auto kernel = is_complex(y.dtype()) ? cpu::complex_logcumsumexp : cpu::logcumsumexp;
-      kernel(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
+      Launch launch(double(y.numel()) * 20, {r.input.get(), y.get()});
+      auto run = is_complex(y.dtype()) ? on(y).complex_logcumsumexp : on(y).logcumsumexp;
+      run(y.dtype(), r.input->data(), y->data(), r.outer, r.n, r.inner);
     }
     return y;
   }
@@ -295,7 +293,7 @@ Var linear_recurrence(const Var& links, const Var& b, int64_t dim, bool reverse)
 
 Var exclusive_products(const Var& x, int64_t dim, bool reverse) {
   int64_t d = wrap_dim(dim, x.dim()), n = x.size(int(d));
-  Var first = ops::zeros(x.sizes(), x.dtype());
+  Var first = ops::zeros(x.sizes(), x.dtype(), x.device());
   Var one = ops::narrow(first, d, reverse ? n - 1 : 0, 1);
   ops::fill_data(one.get(), 1);
   return linear_recurrence(reverse ? trailing(x, d) : leading(x, d), first, d, reverse);

@@ -1,6 +1,5 @@
 // gather and scatter: an index for every element along one dimension.
-#include "kernels/cpu/index.h"
-#include "kernels/cpu/place.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/index.h"
 #include "ops/write.h"
@@ -21,9 +20,8 @@ Ints byte_strides(const Tensor* t) {
 // The index as the kernels want it; indices that point outside raise.
 Var checked_index(const Var& index, int64_t size, int d) {
   Var plain = as_vector(ops::contiguous(ops::to(index, DType::I64)));
-  int64_t bad = cpu::find_outside(plain->data<int64_t>(), plain.numel(), size);
-  check(bad < 0, "index ", bad < 0 ? 0 : plain->data<int64_t>()[bad],
-        " is out of bounds for dimension ", d, " with size ", size);
+  kernel::Outside bad = on(plain).find_outside(plain->data<int64_t>(), plain.numel(), size);
+  check(!bad, "index ", bad.value, " is out of bounds for dimension ", d, " with size ", size);
   return plain;
 }
 
@@ -37,7 +35,7 @@ struct Gather : Linear {
   static constexpr auto saves = "index";
   static Var forward(const Var& input, int64_t dim, const Var& index, bool) {
     int d = int(wrap_dim(dim, input.dim()));
-    Var result = empty(index.sizes(), input.dtype());
+    Var result = empty(index.sizes(), input.dtype(), input.device());
     if (index.numel() == 0) return result;  // of any dtype, as torch has it
     check_index_type(index, "gather()", "int32/int64");
     Var x = as_vector(input), y = as_vector(result);
@@ -50,13 +48,14 @@ struct Gather : Linear {
             " apart from dimension ", d);
     Var at = checked_index(index, x.sizes()[d], d);
     Ints from = byte_strides(x.get()), along = byte_strides(at.get()), to = byte_strides(y.get());
-    Unlocked unlocked(double(y.numel()) * 2, {x.get(), at.get(), y.get()});
-    cpu::gather(itemsize(x.dtype()), x->data(), from.data(), at->data<int64_t>(), along.data(),
-                y->data(), to.data(), at->sizes.data(), at.dim(), d, x.sizes()[d]);
+    Launch launch(double(y.numel()) * 2, {x.get(), at.get(), y.get()});
+    on(x).gather(itemsize(x.dtype()), x->data(), from.data(), at->data<int64_t>(), along.data(),
+                 y->data(), to.data(), at->sizes.data(), at.dim(), d, x.sizes()[d]);
     return result;
   }
   static void vjp(Back& b, const In& input, int64_t dim, const In& index, bool) {
-    b[0] = ops::scatter_add(ops::zeros(input.sizes(), b.g().dtype()), dim, *index, b.g());
+    b[0] = ops::scatter_add(ops::zeros(input.sizes(), b.g().dtype(), b.g().device()), dim, *index,
+                            b.g());
   }
 };
 RL_OP(Gather)
@@ -102,18 +101,19 @@ Plan plan_scatter(const Tensor* into, int64_t dim, const Var& index, const Var& 
   return plan;
 }
 
-void run_scatter(Tensor* into, const Plan& plan, cpu::Scatter mode) {
+void run_scatter(Tensor* into, const Plan& plan, kernel::Scatter mode) {
   if (!plan.index) return;
   Var y = as_vector(Var(into));
   Ints to = byte_strides(y.get()), along = byte_strides(plan.index.get());
   Ints from = plan.src.dim() ? byte_strides(plan.src.get()) : Ints(y.dim());
-  Unlocked unlocked(double(plan.index.numel()) * 3, {into, plan.index.get(), plan.src.get()});
-  cpu::scatter(into->dtype, mode, into->data(), to.data(), plan.index->data<int64_t>(),
-               along.data(), plan.src->data(), from.data(), plan.index->sizes.data(), y.dim(),
-               plan.dim, y.sizes()[plan.dim]);
+  Launch launch(double(plan.index.numel()) * 3, {into, plan.index.get(), plan.src.get()});
+  on(into).scatter(into->dtype, mode, into->data(), to.data(), plan.index->data<int64_t>(),
+                   along.data(), plan.src->data(), from.data(), plan.index->sizes.data(), y.dim(),
+                   plan.dim, y.sizes()[plan.dim]);
 }
 
-Var scattered(const Var& input, int64_t dim, const Var& index, const Var& src, cpu::Scatter mode) {
+Var scattered(const Var& input, int64_t dim, const Var& index, const Var& src,
+              kernel::Scatter mode) {
   Plan plan = plan_scatter(input.get(), dim, index, src);
   Var result = row_major_copy(input);
   run_scatter(result.get(), plan, mode);
@@ -137,7 +137,7 @@ struct ScatterSet : Linear {
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src) {
-    return scattered(input, dim, index, src, cpu::Scatter::Set);
+    return scattered(input, dim, index, src, kernel::Scatter::Set);
   }
   static void vjp(Back& b, const In&, int64_t dim, const In& index, const In& src) {
     if (b.wants(0)) b[0] = ops::scatter(b.g(), dim, *index, Var(0));
@@ -147,7 +147,7 @@ struct ScatterSet : Linear {
                    const Var& src) {
     if (!inplace) return write_out(self, call<ScatterSet>(input, dim, index, src), "scatter");
     Plan plan = plan_scatter(self, dim, index, src);
-    auto write = [&] { run_scatter(self, plan, cpu::Scatter::Set); };
+    auto write = [&] { run_scatter(self, plan, kernel::Scatter::Set); };
     write_inplace<ScatterSet>(self, "scatter_", write, input, dim, index, src);
   }
 };
@@ -162,7 +162,7 @@ struct ScatterValue : Linear {
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {
-    return scattered(input, dim, index, value, cpu::Scatter::Set);
+    return scattered(input, dim, index, value, kernel::Scatter::Set);
   }
   static void vjp(Back& b, const In&, int64_t dim, const In& index, const In&) {
     b[0] = ops::scatter(b.g(), dim, *index, Var(0));
@@ -171,7 +171,7 @@ struct ScatterValue : Linear {
                    const Var& value) {
     if (!inplace) return write_out(self, call<ScatterValue>(input, dim, index, value), "scatter");
     Plan plan = plan_scatter(self, dim, index, value);
-    auto write = [&] { run_scatter(self, plan, cpu::Scatter::Set); };
+    auto write = [&] { run_scatter(self, plan, kernel::Scatter::Set); };
     write_inplace<ScatterValue>(self, "scatter_", write, input, dim, index, value);
   }
 };
@@ -186,7 +186,7 @@ struct ScatterAdd : Linear {
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src) {
-    return scattered(input, dim, index, src, cpu::Scatter::Add);
+    return scattered(input, dim, index, src, kernel::Scatter::Add);
   }
   static void vjp(Back& b, const In&, int64_t dim, const In& index, const In& src) {
     if (b.wants(0)) b[0] = b.g();
@@ -196,7 +196,7 @@ struct ScatterAdd : Linear {
                    const Var& src) {
     if (!inplace) return write_out(self, call<ScatterAdd>(input, dim, index, src), "scatter_add");
     Plan plan = plan_scatter(self, dim, index, src);
-    auto write = [&] { run_scatter(self, plan, cpu::Scatter::Add); };
+    auto write = [&] { run_scatter(self, plan, kernel::Scatter::Add); };
     write_inplace<ScatterAdd>(self, "scatter_add_", write, input, dim, index, src);
   }
 };
@@ -204,9 +204,9 @@ RL_OP(ScatterAdd)
 
 // How many of src fall on each element, at least one where the result divides by it.
 Var counts(const Ints& sizes, DType dtype, int64_t dim, const Var& index, bool include_self) {
-  Var n = ops::full(sizes, include_self ? 1 : 0, dtype);
-  n = ops::scatter_add(n, dim, index, ops::full(index.sizes(), 1, dtype));
-  return math::where(n == Var(0), ops::full({}, 1, dtype), n);
+  Var n = ops::full(sizes, include_self ? 1 : 0, dtype, index.device());
+  n = ops::scatter_add(n, dim, index, ops::full(index.sizes(), 1, dtype, index.device()));
+  return math::where(n == Var(0), ops::full({}, 1, dtype, index.device()), n);
 }
 
 // Positions that src replaces altogether when self is not included.
@@ -226,8 +226,8 @@ struct ScatterSum : Linear {
                      bool include_self) {
     if (mean && input.dtype() == DType::Bool)
       fail_as(PyExc_NotImplementedError, "scatter_reduce: 'mean' not implemented for 'Bool'");
-    Var from = include_self ? input : scattered(input, dim, index, Var(0), cpu::Scatter::Set);
-    Var total = scattered(from, dim, index, src, cpu::Scatter::Add);
+    Var from = include_self ? input : scattered(input, dim, index, Var(0), kernel::Scatter::Set);
+    Var total = scattered(from, dim, index, src, kernel::Scatter::Add);
     if (!mean) return total;
     Var n = counts(input.sizes(), input.dtype(), dim, index, include_self);
     return is_integral(input.dtype()) ? math::call_pointwise("floor_divide", {total, n})
@@ -267,11 +267,11 @@ struct ScatterChoice : General {
               info(input.dtype()).tensor_name, "'");
     Var from = input;
     if (!include_self)  // an extreme may start from any of the candidates
-      from = scattered(input, dim, index, product ? Var(1) : src, cpu::Scatter::Set);
+      from = scattered(input, dim, index, product ? Var(1) : src, kernel::Scatter::Set);
     return scattered(from, dim, index, src,
-                     product            ? cpu::Scatter::Multiply
-                     : reduce == "amax" ? cpu::Scatter::Amax
-                                        : cpu::Scatter::Amin);
+                     product            ? kernel::Scatter::Multiply
+                     : reduce == "amax" ? kernel::Scatter::Amax
+                                        : kernel::Scatter::Amin);
   }
   static void vjp(Back& b, const In& input, int64_t dim, const In& index, const In& src,
                   const std::string& reduce, bool include_self) {
@@ -300,7 +300,7 @@ struct ScatterChoice : General {
       divisor = ties.count;
     }
     if (tx) p.add(without_self(tx, dim, at, include_self));
-    if (ts) p.add(ops::scatter_add(ops::zeros(x.sizes(), ts.dtype()), dim, at, ts));
+    if (ts) p.add(ops::scatter_add(ops::zeros(x.sizes(), ts.dtype(), ts.device()), dim, at, ts));
     if (divisor) p[0] = p[0] / divisor;
   }
   // Ties share the gradient evenly; what was left out is none of them.
@@ -321,7 +321,7 @@ struct ScatterChoice : General {
   }
   static bool any_nonzero(const Var& v) {
     Var rows = ops::contiguous(v);
-    return cpu::nonzero(rows.dtype(), rows->data(), rows.numel(), nullptr) > 0;
+    return on(rows).nonzero(rows.dtype(), rows->data(), rows.numel(), nullptr) > 0;
   }
   // The products of the others, for x and for each of s: a lone zero among them is put aside, two
   // zeros leave nothing.
@@ -330,11 +330,12 @@ struct ScatterChoice : General {
     Factors(const Var& x, int64_t dim, const Var& at, const Var& s, const Var& result,
             bool include_self, bool again) {
       std::string prod = "prod";
-      others = call<ScatterChoice>(ops::full(x.sizes(), 1, x.dtype()), dim, at, s, prod, true);
+      others = call<ScatterChoice>(ops::full(x.sizes(), 1, x.dtype(), x.device()), dim, at, s, prod,
+                                   true);
       Var zero = s == Var(0);
-      Var zeros_here = ops::gather(
-          ops::scatter_add(ops::zeros(x.sizes(), DType::I64), dim, at, ops::to(zero, DType::I64)),
-          dim, at);
+      Var zeros_here = ops::gather(ops::scatter_add(ops::zeros(x.sizes(), DType::I64, x.device()),
+                                                    dim, at, ops::to(zero, DType::I64)),
+                                   dim, at);
       check(!again || !any_nonzero(zeros_here > Var(1)),
             "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are "
             "scattered to the same position in self");

@@ -151,15 +151,16 @@ struct Combinations : Composite {
     check(input.dim() == 1, "Expect a 1D vector, but got shape ", input.sizes());
     check(r >= 0, "Expect a non-negative number, but got ", r);
     check(r <= 1 << 20, "combinations: choices of ", r, " elements are too long");
-    if (r == 0) return empty({0}, input.dtype());
+    if (r == 0) return empty({0}, input.dtype(), input.device());
     int64_t n = input.numel(), pool = with_replacement ? n + r - 1 : n, rows = pool >= r ? 1 : 0;
     for (int64_t i = 0; rows > 0 && i < std::min(r, pool - r); i++) {
       check(!__builtin_mul_overflow(rows, pool - i, &rows), "combinations: too many rows");
       rows /= i + 1;
     }
     if (rows == 0) return ops::expand(ops::reshape(ops::narrow(input, 0, 0, 0), {0, 1}), {0, r});
-    Var index = empty({r, rows}, DType::I64);
-    fill(index->data<int64_t>(), n, r, rows, with_replacement);
+    std::vector<int64_t> numbers(size_t(r * rows));
+    fill(numbers.data(), n, r, rows, with_replacement);
+    Var index = ops::integers(numbers, input.device());
     Vars parts;
     for (int64_t k = 0; k < r; k++) {
       Var at = alias(index.get(), Ints{rows}, Ints{1}, k * rows);
@@ -220,7 +221,7 @@ Var pairs(const Var& y, int d) {
 Var no_area(const Var& y, int d) {
   Ints sizes = y.sizes();
   sizes.erase(d);
-  return ops::zeros(sizes, is_integral(y.dtype()) ? default_dtype() : y.dtype());
+  return ops::zeros(sizes, is_integral(y.dtype()) ? default_dtype() : y.dtype(), y.device());
 }
 
 Var area(const Var& y, double dx, int64_t dim) {
@@ -295,8 +296,8 @@ struct Vander : Composite {
     check(count >= 0, "N must be non-negative., got ", count);
     check(count <= 1 << 20, "vander: N = ", count, " columns are too many");
     Var base = is_integral(x.dtype()) ? ops::to(x, DType::I64) : x;
-    if (count == 0) return empty({x.numel(), 0}, base.dtype());
-    Vars powers = {ops::full(x.sizes(), 1, base.dtype())};
+    if (count == 0) return empty({x.numel(), 0}, base.dtype(), base.device());
+    Vars powers = {ops::full(x.sizes(), 1, base.dtype(), base.device())};
     while (int64_t(powers.size()) < count)
       powers.push_back(powers.size() == 1 ? base : powers.back() * base);
     Var all = columns(powers);

@@ -1,5 +1,5 @@
 // Elements in another order or repeated: flip, roll, repeat, meshgrid, splits.
-#include "kernels/cpu/convert.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/index.h"
 #include "ops/layout.h"
@@ -30,9 +30,9 @@ struct Flip : Linear {
         from[i] = -from[i];
       }
     }
-    Unlocked unlocked(double(y.numel()) * 2, {input.get(), y.get()});
-    cpu::copy_strided(y.dtype(), y->data(), to.data(), y.dtype(), start, from.data(),
-                      y->sizes.data(), y.dim());
+    Launch launch(double(y.numel()) * 2, {input.get(), y.get()});
+    on(y).copy_strided(y.dtype(), y->data(), to.data(), y.dtype(), start, from.data(),
+                       y->sizes.data(), y.dim());
     return y;
   }
   static void vjp(Back& b, const In&, const Ints& dims) { b[0] = ops::flip(b.g(), dims); }
@@ -86,7 +86,8 @@ struct Roll : Linear {
     if (x.numel() == 0) return empty_like(x.get(), x.dtype());
     int64_t n = x.sizes()[d], by = shift % n;
     if (by < 0) by += n;
-    Var y = by ? empty_suggested(x.get(), x.sizes(), x.dtype()) : empty(x.sizes(), x.dtype());
+    Var y = by ? empty_suggested(x.get(), x.sizes(), x.dtype())
+               : empty(x.sizes(), x.dtype(), x.device());
     ops::copy_data(ops::narrow(y, d, by, n - by).get(), ops::narrow(x, d, 0, n - by).get());
     ops::copy_data(ops::narrow(y, d, 0, by).get(), ops::narrow(x, d, n - by, by).get());
     return y;
@@ -173,7 +174,7 @@ struct Repeat : Linear {
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& repeats) {
     Repetition r(input.sizes(), repeats);
-    Var y = empty(r.sizes, input.dtype());
+    Var y = empty(r.sizes, input.dtype(), input.device());
     Ints from;
     int lead = repeats.size() - input.dim();
     for (int i = 0; i < repeats.size(); i++) {
@@ -215,7 +216,7 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
         repeats.sizes());
   GradMode off(false);
   Var times = ops::contiguous(ops::to(repeats, DType::I64));
-  const int64_t* t = times->data<int64_t>();
+  const int64_t* t = times->host<int64_t>();
   int64_t total = 0;
   for (int64_t i = 0; i < times.numel(); i++) {
     check(t[i] >= 0, "repeats can not be negative, got ", t[i]);
@@ -223,8 +224,8 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
   }
   check(!output_size || *output_size == total,
         "allocated size does not match required size: ", output_size.value_or(0), " and ", total);
-  Var positions = empty({total}, DType::I64);
-  int64_t* to = positions->data<int64_t>();
+  Var positions = empty({total}, DType::I64, repeats.device());
+  int64_t* to = positions->host<int64_t>();
   for (int64_t i = 0; i < times.numel(); i++) to = std::fill_n(to, t[i], i);
   return positions;
 }
@@ -425,8 +426,8 @@ struct TensorSplitIndices : Composite {
       GradMode off(false);
       return ops::contiguous(where);
     }();
-    if (where.dim() == 0) return split_into(input, *at->data<int64_t>(), dim);
-    return split_at(input, Ints(at->data<int64_t>(), int(at.numel())), dim);
+    if (where.dim() == 0) return split_into(input, *at->host<int64_t>(), dim);
+    return split_at(input, Ints(at->host<int64_t>(), int(at.numel())), dim);
   }
 };
 RL_OP(TensorSplitIndices)

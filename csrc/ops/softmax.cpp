@@ -1,6 +1,5 @@
 // Softmax and its logarithm.
-#include "kernels/cpu/softmax.h"
-
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 
@@ -16,29 +15,30 @@ struct Around {
   }
 };
 
-using ForwardKernel = void (*)(DType, const void*, void*, int64_t, int64_t, int64_t);
-using BackwardKernel = void (*)(DType, const void*, const void*, void*, int64_t, int64_t, int64_t);
+using Forward = decltype(&kernel::Table::softmax);
+using Backward = decltype(&kernel::Table::softmax_backward);
 
-Var run_forward(ForwardKernel kernel, const char* name, const Var& input, int64_t dim) {
+Var run_forward(Forward run, const char* name, const Var& input, int64_t dim) {
   int64_t d = wrap_dim(dim, input.dim());
   if (!is_floating(input.dtype()))
     fail_as(PyExc_NotImplementedError, "\"", name, d + 1 >= input.dim() ? "_lastdim" : "",
             "_kernel_impl\" not implemented for '", info(input.dtype()).tensor_name,
             "' (give dtype= to convert)");
-  Var x = ops::contiguous(input), y = empty(x.sizes(), x.dtype());
+  Var x = ops::contiguous(input), y = empty(x.sizes(), x.dtype(), x.device());
   if (x.numel() == 0) return y;
   Around at(x.sizes(), d);
-  Unlocked unlocked(double(x.numel()) * 4, {x.get(), y.get()});
-  kernel(x.dtype(), x->data(), y->data(), at.outer, at.n, at.inner);
+  Launch launch(double(x.numel()) * 4, {x.get(), y.get()});
+  (on(x).*run)(x.dtype(), x->data(), y->data(), at.outer, at.n, at.inner);
   return y;
 }
 
-Var run_backward(BackwardKernel kernel, const Var& gradient, const Var& out, int64_t dim) {
-  Var g = ops::contiguous(gradient), y = ops::contiguous(out), gx = empty(y.sizes(), y.dtype());
+Var run_backward(Backward run, const Var& gradient, const Var& out, int64_t dim) {
+  Var g = ops::contiguous(gradient), y = ops::contiguous(out),
+      gx = empty(y.sizes(), y.dtype(), y.device());
   if (y.numel() == 0) return gx;
   Around at(y.sizes(), wrap_dim(dim, y.dim()));
-  Unlocked unlocked(double(y.numel()) * 2, {g.get(), y.get(), gx.get()});
-  kernel(y.dtype(), g->data(), y->data(), gx->data(), at.outer, at.n, at.inner);
+  Launch launch(double(y.numel()) * 2, {g.get(), y.get(), gx.get()});
+  (on(y).*run)(y.dtype(), g->data(), y->data(), gx->data(), at.outer, at.n, at.inner);
   return gx;
 }
 
@@ -50,12 +50,12 @@ struct SoftmaxOf : General {
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t dim) {
-    return run_forward(cpu::softmax, "softmax", input, dim);
+    return run_forward(&kernel::Table::softmax, "softmax", input, dim);
   }
   static void vjp(Back& b, const In&, int64_t dim) {
     Var y = b.out();
     if (!b.create_graph()) {
-      b[0] = run_backward(cpu::softmax_backward, b.g(), y, dim);
+      b[0] = run_backward(&kernel::Table::softmax_backward, b.g(), y, dim);
       return;
     }
     Var weighted = b.g() * y;
@@ -75,12 +75,12 @@ struct LogSoftmaxOf : General {
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t dim) {
-    return run_forward(cpu::log_softmax, "log_softmax", input, dim);
+    return run_forward(&kernel::Table::log_softmax, "log_softmax", input, dim);
   }
   static void vjp(Back& b, const In&, int64_t dim) {
     Var y = b.out();
     if (!b.create_graph()) {
-      b[0] = run_backward(cpu::log_softmax_backward, b.g(), y, dim);
+      b[0] = run_backward(&kernel::Table::log_softmax_backward, b.g(), y, dim);
       return;
     }
     b[0] = b.g() - math::exp(y) * ops::sum(b.g(), {dim}, true);

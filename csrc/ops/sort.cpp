@@ -1,10 +1,8 @@
 // Orders: sorting, the largest few, searching, counting.
-#include "kernels/cpu/sort.h"
+#include "kernels/kernels.h"
 
 #include <cmath>
 
-#include "kernels/cpu/reduce.h"
-#include "kernels/cpu/search.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
@@ -36,7 +34,7 @@ struct Rows {
   Var back(const Var& rows, const Ints& strides) const {
     Var view = rows.dim() < 2 ? rows : ops::transpose(rows, dim, -1);
     if (view->strides == strides) return view;
-    Var y = empty_strided(view.sizes(), strides, rows.dtype());
+    Var y = empty_strided(view.sizes(), strides, rows.dtype(), rows.device());
     ops::copy_data(y.get(), view.get());
     return y;
   }
@@ -45,11 +43,12 @@ struct Rows {
 std::array<Var, 2> sorted_along(const Var& input, int64_t dim, bool descending) {
   check(!is_complex(input.dtype()), "sort(): Sort does not support complex dtypes on CPU");
   Rows r(input, dim, "sort");
-  Var values = empty(r.sizes, input.dtype()), indices = empty(r.sizes, DType::I64);
+  Var values = empty(r.sizes, input.dtype(), input.device()),
+      indices = empty(r.sizes, DType::I64, input.device());
   if (values.numel() > 0) {
-    Unlocked unlocked(double(values.numel()) * 20, {r.input.get(), values.get(), indices.get()});
-    cpu::sort_rows(values.dtype(), r.input->data(), values->data(), indices->data<int64_t>(),
-                   r.count, r.length, descending);
+    Launch launch(double(values.numel()) * 20, {r.input.get(), values.get(), indices.get()});
+    on(r.input).sort_rows(values.dtype(), r.input->data(), values->data(), indices->data<int64_t>(),
+                          r.count, r.length, descending);
   }
   Ints strides = ordered_strides(input.sizes(), &input->strides, 1);
   return {r.back(values, strides), r.back(indices, strides)};
@@ -148,13 +147,14 @@ struct TopK : General {
     Rows r(input, dim, "topk");
     check(k >= 0 && k <= r.length, "topk(): selected index k out of range: k is ", k,
           ", the dimension has ", r.length, " elements");
-    if (input.dim() == 0) return {ops::clone(input), ops::zeros({}, DType::I64)};
+    if (input.dim() == 0) return {ops::clone(input), ops::zeros({}, DType::I64, input.device())};
     Ints sizes = r.sizes_of(k);
-    Var values = empty(sizes, d), indices = empty(sizes, DType::I64);
+    Var values = empty(sizes, d, input.device()),
+        indices = empty(sizes, DType::I64, input.device());
     if (values.numel() > 0) {
-      Unlocked unlocked(double(input.numel()) * 4, {r.input.get(), values.get(), indices.get()});
-      cpu::topk_rows(d, r.input->data(), values->data(), indices->data<int64_t>(), r.count,
-                     r.length, k, largest);
+      Launch launch(double(input.numel()) * 4, {r.input.get(), values.get(), indices.get()});
+      on(r.input).topk_rows(d, r.input->data(), values->data(), indices->data<int64_t>(), r.count,
+                            r.length, k, largest);
     }
     Ints back = input.sizes();
     back[r.dim] = k;
@@ -185,13 +185,13 @@ Var search_sorted(const Var& edges, const Var& values, bool out_int32, bool righ
         "(): the size of boundaries' last dimension should "
         "be less than ",
         INT32_MAX, ", but we got ", length);
-  Var index = empty(x.sizes(), index_type);
+  Var index = empty(x.sizes(), index_type, edges.device());
   if (length == 0) {
     ops::fill_data(index.get(), 0);
   } else if (index.numel() > 0) {
-    Unlocked unlocked(double(index.numel()) * 20, {row.get(), x.get(), index.get(), order.get()});
-    cpu::search_sorted(common, row->data(), order ? order->data<int64_t>() : nullptr, x->data(),
-                       index_type, index->data(), rows, length, x.numel() / rows, right);
+    Launch launch(double(index.numel()) * 20, {row.get(), x.get(), index.get(), order.get()});
+    on(row).search_sorted(common, row->data(), order ? order->data<int64_t>() : nullptr, x->data(),
+                          index_type, index->data(), rows, length, x.numel() / rows, right);
   }
   return index;
 }
@@ -242,10 +242,10 @@ struct SearchSorted : NonDifferentiable {
           "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
           info(sorter.dtype()).tensor_name);
     Var order = ops::contiguous(sorter);
-    const int64_t* at = order->data<int64_t>();
-    for (int64_t i = 0; i < order.numel(); i++)
-      check(at[i] >= 0 && at[i] < edges.sizes().back(),
-            "torch.searchsorted(): sorter index out of range: ", at[i]);
+    if (order.numel() == 0) return;
+    kernel::Outside bad =
+        on(order).find_outside(order->data<int64_t>(), order.numel(), edges.sizes().back());
+    check(!bad, "torch.searchsorted(): sorter index out of range: ", bad.value);
   }
 };
 RL_OP(SearchSorted)
@@ -285,14 +285,11 @@ struct BinCount : Linear {
       fail_as(PyExc_NotImplementedError, "bincount(): not implemented for '", info(d).tensor_name,
               "': the values to count are integers");
     check(minlength >= 0, "bincount(): minlength should be >= 0, got ", minlength);
-    if (input.dim() == 1 && input.numel() == 0) return ops::zeros({minlength}, DType::I64);
+    if (input.dim() == 1 && input.numel() == 0)
+      return ops::zeros({minlength}, DType::I64, input.device());
     Var x = ops::contiguous(ops::to(input, DType::I64));
-    const int64_t* values = x->data<int64_t>();
-    int64_t low = 0, high = -1;
-    for (int64_t i = 0; i < x.numel(); i++) {
-      low = std::min(low, values[i]);
-      high = std::max(high, values[i]);
-    }
+    auto [low, high] =
+        x.numel() ? on(x).range(x->data<int64_t>(), x.numel()) : kernel::Range{0, -1};
     check(input.dim() == 1 && low >= 0,
           "bincount only supports 1-d non-negative integral inputs. "
           "(shape ",
@@ -303,10 +300,11 @@ struct BinCount : Linear {
     check(high < INT64_MAX, "bincount(): too large a value: ", high);
     DType result = !weights ? DType::I64 : weights.dtype() == DType::F32 ? DType::F32 : DType::F64;
     Var w = weights ? ops::contiguous(ops::to(weights, result)) : weights;
-    Var counts = ops::zeros({std::max(high + 1, minlength)}, result);
+    Var counts = ops::zeros({std::max(high + 1, minlength)}, result, input.device());
     {
-      Unlocked unlocked(double(x.numel()), {x.get(), w.get(), counts.get()});
-      cpu::bincount(values, result, w ? w->data() : nullptr, counts->data(), x.numel());
+      Launch launch(double(x.numel()), {x.get(), w.get(), counts.get()});
+      on(x).bincount(x->data<int64_t>(), result, w ? w->data() : nullptr, counts->data(),
+                     x.numel());
     }
     return counts;
   }
@@ -330,8 +328,8 @@ struct HistC : NonDifferentiable {
     Var x = ops::contiguous(ops::to(input, compute_type(d)));
     if (min == max && x.numel() > 0) {
       alignas(8) char low[8], high[8];
-      cpu::amin(x.dtype(), x->data(), low, 1, x.numel(), 1);
-      cpu::amax(x.dtype(), x->data(), high, 1, x.numel(), 1);
+      on(x).amin(x.dtype(), x->data(), low, 1, x.numel(), 1);
+      on(x).amax(x.dtype(), x->data(), high, 1, x.numel(), 1);
       visit(x.dtype(), [&](auto zero) {
         using T = decltype(zero);
         if constexpr (std::is_floating_point_v<T>) {
@@ -346,10 +344,10 @@ struct HistC : NonDifferentiable {
     }
     check(std::isfinite(min) && std::isfinite(max), "torch.histc: range of [", min, ", ", max,
           "] is not finite");
-    Var counts = ops::zeros({bins}, DType::I64);
+    Var counts = ops::zeros({bins}, DType::I64, input.device());
     {
-      Unlocked unlocked(double(x.numel()) * 4, {x.get(), counts.get()});
-      cpu::histogram(x.dtype(), x->data(), counts->data<int64_t>(), x.numel(), bins, min, max);
+      Launch launch(double(x.numel()) * 4, {x.get(), counts.get()});
+      on(x).histogram(x.dtype(), x->data(), counts->data<int64_t>(), x.numel(), bins, min, max);
     }
     return ops::to(counts, d);
   }

@@ -1,18 +1,18 @@
 // What convolutions, pooling and resampling share: tensors [batch, channels, *spatial].
 #pragma once
 
-#include "kernels/cpu/convolution.h"
+#include "kernels/kernels.h"
 #include "ops/functions.h"
 
 namespace rl {
 
 // The last entries of an Extent; those before are `fill`.
-inline cpu::Extent extent(const Ints& values, int dims, int64_t fill) {
-  cpu::Extent e{fill, fill, fill};
+inline kernel::Extent extent(const Ints& values, int dims, int64_t fill) {
+  kernel::Extent e{fill, fill, fill};
   for (int i = 0; i < dims; i++) e[size_t(3 - dims + i)] = values[values.size() - dims + i];
   return e;
 }
-inline cpu::Extent spatial_extent(const Ints& sizes, int dims) { return extent(sizes, dims, 1); }
+inline kernel::Extent spatial_extent(const Ints& sizes, int dims) { return extent(sizes, dims, 1); }
 
 inline std::string times(const Ints& values, const char* sign = " x ") {
   std::string text;

@@ -99,7 +99,7 @@ RL_SHARED(
     })
 inline float polygamma(float x, float n) { return float(polygamma(double(x), double(n))); }
 Var polygamma(const Var& x, const Var& n) {
-  double order = *n->data<double>();
+  double order = *n->host<double>();
   return run_pointwise(find_pointwise("polygamma"), &x, &order);
 }
 inline Symbol polygamma(const Symbol& x, const Symbol& n) {

@@ -13,7 +13,7 @@ void cat_grads(Back& b, const In& input, int64_t dim, int count) {
     b[0] = ops::cat(parts, dim);
     return;
   }
-  Var whole = empty(input.sizes(), input.dtype());  // the parts cover it
+  Var whole = empty(input.sizes(), input.dtype(), input.device());  // the parts cover it
   int64_t start = 0;
   for (const Var& part : parts) {
     Var region = ops::slice(whole, dim, start, start + part.size(int(dim)), 1);
@@ -128,7 +128,8 @@ struct Unbind : View {
     Vars parts;
     for (int i = 0; i < int(input.size(int(d))); i++)
       parts.push_back(ops::unsqueeze(b.g_or_zeros(i), d));
-    b[0] = parts.empty() ? ops::zeros(input.sizes(), input.dtype()) : ops::cat(parts, d);
+    b[0] = parts.empty() ? ops::zeros(input.sizes(), input.dtype(), input.device())
+                         : ops::cat(parts, d);
   }
 };
 RL_OP(Unbind)

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cpu/sort.h"
+#include "kernels/kernels.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 
@@ -37,12 +37,6 @@ void number_runs(int64_t n, const int64_t* order, const Equal& equal, int64_t* i
   }
 }
 
-Var as_tensor(const std::vector<int64_t>& numbers) {
-  Var v = empty({int64_t(numbers.size())}, DType::I64);
-  std::copy(numbers.begin(), numbers.end(), v->data<int64_t>());
-  return v;
-}
-
 // Compares and copies items, each of `width` elements of type T.
 template <class T>
 struct Items {
@@ -65,33 +59,33 @@ struct Items {
 // The distinct ones among n items of x. Without `order` only neighbours are compared.
 Distinct distinct(const Var& x, int64_t n, int64_t width, const int64_t* order,
                   const Ints& inverse_sizes) {
-  Var inverse = empty(inverse_sizes, DType::I64);
+  Var inverse = empty(inverse_sizes, DType::I64, x.device());
   std::vector<int64_t> first, sizes;
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    Items<T> items{x->data<T>(), width};
+    Items<T> items{x->host<T>(), width};
     number_runs(
-        n, order, [&](int64_t a, int64_t b) { return items.equal(a, b); }, inverse->data<int64_t>(),
+        n, order, [&](int64_t a, int64_t b) { return items.equal(a, b); }, inverse->host<int64_t>(),
         first, sizes);
   });
-  Var values = empty({int64_t(first.size()), width}, x.dtype());
+  Var values = empty({int64_t(first.size()), width}, x.dtype(), x.device());
   int64_t bytes = width * itemsize(x.dtype());
   for (size_t i = 0; i < first.size(); i++)
     std::memcpy(values->data() + int64_t(i) * bytes, x->data() + first[i] * bytes, size_t(bytes));
-  return {values, inverse, as_tensor(sizes)};
+  return {values, inverse, ops::integers(sizes, x.device())};
 }
 
 Distinct distinct_elements(const Var& input, bool sorted, const char* op) {
   refuse_complex(input, op);
   Var x = ops::contiguous(input), order;
   if (sorted && x.numel() > 0) {
-    Var values = empty(x.sizes(), x.dtype());
-    order = empty(x.sizes(), DType::I64);
-    Unlocked unlocked(double(x.numel()) * 20, {x.get(), values.get(), order.get()});
-    cpu::sort_rows(x.dtype(), x->data(), values->data(), order->data<int64_t>(), 1, x.numel(),
-                   false);
+    Var values = empty(x.sizes(), x.dtype(), x.device());
+    order = empty(x.sizes(), DType::I64, input.device());
+    Launch launch(double(x.numel()) * 20, {x.get(), values.get(), order.get()});
+    on(x).sort_rows(x.dtype(), x->data(), values->data(), order->data<int64_t>(), 1, x.numel(),
+                    false);
   }
-  Distinct d = distinct(x, x.numel(), 1, order ? order->data<int64_t>() : nullptr, x.sizes());
+  Distinct d = distinct(x, x.numel(), 1, order ? order->host<int64_t>() : nullptr, x.sizes());
   d[0] = ops::reshape(d[0], {d[0].numel()});
   return d;
 }
@@ -114,7 +108,7 @@ Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char*
     visit(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (!std::is_same_v<T, c64> && !std::is_same_v<T, c128>) {
-        Items<T> items{x->data<T>(), width};
+        Items<T> items{x->host<T>(), width};
         std::stable_sort(order.begin(), order.end(),
                          [&](int64_t a, int64_t b) { return items.less(a, b); });
       }

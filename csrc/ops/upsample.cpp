@@ -36,9 +36,9 @@ void check_sizes(const char* op, const Ints& input, const Ints& output) {
 }
 
 template <int N>
-cpu::AxisMaps maps_of(Resampling how, const Ints& input, const Ints& output, bool align_corners,
-                      const Scale (&scales)[3], bool precise) {
-  cpu::AxisMaps axes;
+kernel::AxisMaps maps_of(Resampling how, const Ints& input, const Ints& output, bool align_corners,
+                         const Scale (&scales)[3], bool precise) {
+  kernel::AxisMaps axes;
   for (int i = 0; i < 3 - N; i++) {
     axes.emplace_back(1, 1);
     axes.back().add_window(0, 1);
@@ -51,11 +51,10 @@ cpu::AxisMaps maps_of(Resampling how, const Ints& input, const Ints& output, boo
 
 // Whole numbers between bytes are rounded.
 Var as_bytes(const Var& y) {
-  Var bytes = empty_like(y.get(), DType::U8);
-  const float* from = y->data<float>();
-  for (int64_t i = 0; i < y.numel(); i++)
-    bytes->data<uint8_t>()[i] = uint8_t(std::clamp(std::floor(from[i] + 0.5f), 0.0f, 255.0f));
-  return bytes;
+  Var rounded = math::floor(y + Var(0.5));
+  return ops::to(
+      math::call_pointwise("fmin", {math::call_pointwise("fmax", {rounded, Var(0)}), Var(255)}),
+      DType::U8);
 }
 
 struct Resampled : Linear {

@@ -151,7 +151,7 @@ struct UnsafeView : Linear {
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size) {
-    Var copy = empty(input.sizes(), input.dtype());
+    Var copy = empty(input.sizes(), input.dtype(), input.device());
     ops::copy_data(copy.get(), input.get());
     return alias(copy.get(), Ints(size), contiguous_strides(size), 0);
   }

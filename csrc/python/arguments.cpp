@@ -17,8 +17,8 @@ Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
 
 template <class T>
 Var scalar(DType dtype, T value) {
-  Var v = empty({}, dtype);
-  *v->data<T>() = value;
+  Var v = empty({}, dtype, kHost);
+  *v->host<T>() = value;
   v->wrapped_number = true;
   return v;
 }
@@ -28,7 +28,7 @@ double tensor_to_double(const Tensor* t) {
   Var one = alias(t);
   GradMode off(false);
   one = ops::to(one, DType::F64);
-  return *one->data<double>();
+  return *one->host<double>();
 }
 
 }  // namespace
@@ -139,8 +139,9 @@ DType dtype_argument(const Signature& s, int i, PyObject* o) {
 
 Device device_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
-  check_device(device_value(o), s.name().c_str());
-  return {};
+  Device device = device_value(o);
+  check_device(device, s.name().c_str());
+  return device;
 }
 
 std::string string_argument(const Signature& s, int i, PyObject* o) {

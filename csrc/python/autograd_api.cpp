@@ -73,6 +73,10 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
           "Mismatch in dtype: grad_output[",
           i, "] has a dtype of torch.", name(g->dtype), " and output[", i,
           "] has a dtype of torch.", name(meta.dtype), ".");
+    if (g->device() != meta.device)
+      fail("Mismatch in device: grad_output[", i, "] is on ", kDeviceNames[g->device().type],
+           " and output[", i, "] on ", kDeviceNames[meta.device.type],
+           ". The output was made at ", made.text_with_source());
     Var grad(g);
     if (g->dtype != meta.dtype) {
       GradMode mode(create_graph);
@@ -89,7 +93,7 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
   if (!is_floating(meta.dtype))
     fail("grad can be implicitly created only for real scalar outputs but got torch.",
          name(meta.dtype));
-  return ops::full(meta.sizes, 1, meta.dtype);
+  return ops::full(meta.sizes, 1, meta.dtype, meta.device);
 }
 
 std::vector<Place> places(PyObject* sequence) {
@@ -316,7 +320,7 @@ PyObject* edge_stand_in(PyObject*, PyObject* args) {
     check(i < node->edge_count, "the node has ", node->edge_count, " edges, got ", i);
     const Edge& edge = node->edges[i];
     if (!edge.node) Py_RETURN_NONE;
-    Var v = empty({0}, edge.node->meta(edge.nr).dtype);
+    Var v = empty({0}, edge.node->meta(edge.nr).dtype, edge.node->meta(edge.nr).device);
     Py_INCREF(edge.node);
     v->grad_fn = edge.node;
     v->output_nr = edge.nr;

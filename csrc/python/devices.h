@@ -5,7 +5,7 @@
 
 namespace rl {
 
-// Raises, as torch built without the device does, for all but the CPU; `op` asked for it.
+// Raises, as torch built without the device does, for all but the CPU and meta; `op` asked for it.
 void check_device(Device device, const char* op);
 
 }  // namespace rl

@@ -106,7 +106,7 @@ PyObject* run_formula(PyObject*, PyObject* args) {
     int count = part < 0 ? op.inputs : op.inputs + 2;
     check(PyTuple_GET_SIZE(given) == count && PyTuple_GET_SIZE(numbers) == op.params,
           "_run_formula: ", op.name, " takes ", count, " tensors and ", op.params, " numbers");
-    const char* data[cpu::kMaxOperands] = {};
+    const char* data[kernel::kMaxOperands] = {};
     const Tensor* first = nullptr;
     for (int i = 0; i < count; i++) {
       PyObject* o = PyTuple_GET_ITEM(given, i);
@@ -121,9 +121,9 @@ PyObject* run_formula(PyObject*, PyObject* args) {
     for (int i = 0; i < op.params; i++) params[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
     if (PyErr_Occurred()) return nullptr;
     int d = int(first->dtype);
-    cpu::Kernel kernel = part < 0 ? op.forward[d] : op.partial[part].kernel[d];
+    kernel::Lanes kernel = part < 0 ? op.forward[d] : op.partial[part].kernel[d];
     check(kernel, "_run_formula: ", op.name, " has no kernel for this dtype");
-    Var out = empty(first->sizes, part < 0 ? op.produced[d] : first->dtype);
+    Var out = empty(first->sizes, part < 0 ? op.produced[d] : first->dtype, first->device());
     kernel(out->data(), data, params, first->numel);
     return reinterpret_cast<PyObject*>(out.release());
   });

@@ -325,7 +325,7 @@ class Application {
     if (!is_tensor(o) || !is_differentiable(as_tensor(o)->dtype)) return new_reference(Py_None);
     Tensor* t = as_tensor(o);
     Var tangent = tangent_of(Var(t), level);
-    if (!tangent && self_->materialize) tangent = ops::zeros(t->sizes, t->dtype);
+    if (!tangent && self_->materialize) tangent = ops::zeros(t->sizes, t->dtype, t->device());
     return tangent ? reinterpret_cast<PyObject*>(tangent.release()) : new_reference(Py_None);
   }
 
@@ -347,7 +347,8 @@ class Application {
       PyObject* o = PyTuple_GET_ITEM(moved.p, i);
       if (o != Py_None && !is_tensor(o))
         fail("expected Variable or None (got ", Py_TYPE(o)->tp_name, ") for grad output ", i, ".");
-      Var tangent = is_tensor(o) ? Var(as_tensor(o)) : ops::zeros(result->sizes, result->dtype);
+      Var tangent = is_tensor(o) ? Var(as_tensor(o))
+                                 : ops::zeros(result->sizes, result->dtype, result->device());
       check(tangent.sizes() == result->sizes,
             "Trying to set a forward gradient that has a different size than that of the original "
             "Tensor, this is not supported. Tensor is of size ",

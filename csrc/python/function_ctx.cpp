@@ -26,7 +26,7 @@ PyObject* ctx_dict(FunctionNode* self) {
 PyObject* grads_tuple(FunctionNode* self, Pass& pass) {
   for (uint32_t i = 0; i < self->output_count; i++)
     if (!pass.grads[i] && self->materialize && is_differentiable(self->meta(i).dtype))
-      pass.grads[i] = ops::zeros(self->meta(i).sizes, self->meta(i).dtype);
+      pass.grads[i] = ops::zeros(self->meta(i).sizes, self->meta(i).dtype, self->meta(i).device);
   return tuple_for_user(pass.grads, self->output_count);
 }
 

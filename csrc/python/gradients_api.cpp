@@ -2,8 +2,7 @@
 #include <vector>
 
 #include "autograd/forward.h"
-#include "kernels/cpu/gradients.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/kernels.h"
 #include "ops/functions.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
@@ -41,7 +40,7 @@ Var in_one_piece(const Var& t) {
 // Rounded to the dtype of t, as the norm that an operation gives is.
 double norm_of(const Var& t, double p) {
   alignas(8) char room[8];
-  cpu::norm(t->dtype, t->data(), room, 1, t->numel, 1, p);
+  on(t).norm(t->dtype, t->data(), room, 1, t->numel, 1, p);
   switch (real_of(t->dtype)) {
     case DType::F64: return *reinterpret_cast<double*>(room);
     case DType::F32: return *reinterpret_cast<float*>(room);
@@ -64,8 +63,10 @@ PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
     std::vector<double> norms;
     for (const Var& t : tensors) norms.push_back(t->numel ? norm_of(in_one_piece(t), p) : 0);
     double total = 0;
-    if (!norms.empty()) cpu::norm(DType::F64, norms.data(), &total, 1, int64_t(norms.size()), 1, p);
-    return reinterpret_cast<PyObject*>(ops::full({}, total, d).release());
+    if (!norms.empty())
+      on_host().norm(DType::F64, norms.data(), &total, 1, int64_t(norms.size()), 1, p);
+    return reinterpret_cast<PyObject*>(
+        ops::full({}, total, d, tensors.empty() ? kHost : tensors[0].device()).release());
   });
 }
 
@@ -79,8 +80,8 @@ bool scale_tensors(const std::vector<Var>& tensors, double factor, const char* o
     Var flat = in_one_piece(t);
     int64_t n = flat->numel * (is_complex(flat->dtype) ? 2 : 1);
     DType d = real_of(flat->dtype);
-    if (probes) finite &= cpu::scale_finite(d, flat->data(), n, factor);
-    else cpu::scale(d, flat->data(), n, factor);
+    if (probes) finite &= !on(flat).scale_checked(d, flat->data(), n, factor);
+    else on(flat).scale(d, flat->data(), n, factor);
     if (flat.get() != t.get()) ops::copy_data(t.get(), flat.get());
   }
   return finite;

@@ -123,8 +123,7 @@ class Reader {
       result_.moved = true;
     } else if (PyBool_Check(item)) {
       x = ops::unsqueeze(x, dim_);
-      Var chosen = item == Py_True ? ops::zeros({1}, DType::I64) : empty({0}, DType::I64);
-      put(chosen);
+      put(one_truth(item == Py_True));
     } else if (PySlice_Check(item)) {
       take_slice(item);
     } else if (is_tensor(item)) {
@@ -175,17 +174,23 @@ class Reader {
   void put(const Var& index) {
     result_.advanced = true;
     if (result_.indices.size() <= size_t(dim_)) result_.indices.resize(size_t(dim_) + 1);
-    result_.indices[size_t(dim_)] = index;
+    // Indices may lie in main memory, whatever they index.
+    Device place = result_.view.device();
+    result_.indices[size_t(dim_)] =
+        index.device() == place ? index : ops::to(index, index.dtype(), place);
     dim_++;
   }
+
+  // The index that chooses the one element of a new dimension, or none.
+  Var one_truth(bool yes) { return ops::zeros({yes ? 1 : 0}, DType::I64, result_.view.device()); }
 
   void take_tensor(Tensor* t) {
     if (is_mask(t)) {
       if (t->dim() == 0) {
         require_plain(t, "indexing with one truth");
-        bool yes = *t->data<uint8_t>() != 0;
+        bool yes = *t->host<uint8_t>() != 0;
         result_.view = ops::unsqueeze(result_.view, dim_);
-        put(yes ? ops::zeros({1}, DType::I64) : empty({0}, DType::I64));
+        put(one_truth(yes));
         return;
       }
       for (int i = 0; i < t->dim(); i++)
@@ -208,7 +213,7 @@ class Reader {
     Var index = ops::to(Var(t), DType::I64);
     if (t->dim() == 0 && !batch_of(t)) {
       GradMode on(records_);
-      select_at(*index->data<int64_t>());
+      select_at(*index->host<int64_t>());
       return;
     }
     result_.masks = false;

@@ -295,7 +295,7 @@ void check_range(const Var& wide, DType d) {
   if (!is_integral(d) || d == DType::I64 || d == DType::Bool) return;
   int64_t low = d == DType::U8 ? -255 : -(int64_t(1) << (8 * itemsize(d) - 1));
   int64_t high = d == DType::U8 ? 255 : (int64_t(1) << (8 * itemsize(d) - 1)) - 1;
-  const int64_t* x = wide->data<int64_t>();
+  const int64_t* x = wide->host<int64_t>();
   for (int64_t i = 0; i < wide.numel(); i++)
     if (x[i] < low || x[i] > high)
       fail("value cannot be converted to type ", name(d), " without overflow: ", x[i]);
@@ -314,16 +314,16 @@ Var from_nested(PyObject* data, std::optional<DType> dtype) {
   if (nested.rank == Rank::Complex) {
     if (!is_complex(result))
       fail_as(PyExc_TypeError, "can't convert complex numbers to ", name(result));
-    wide = empty(nested.sizes, DType::C128);
-    c128* out = wide->data<c128>();
+    wide = empty(nested.sizes, DType::C128, kHost);
+    c128* out = wide->host<c128>();
     nested.write(data, 0, out, to_complex);
   } else if (nested.rank == Rank::Float || nested.rank == Rank::None) {
-    wide = empty(nested.sizes, DType::F64);
-    double* out = wide->data<double>();
+    wide = empty(nested.sizes, DType::F64, kHost);
+    double* out = wide->host<double>();
     nested.write(data, 0, out, to_double);
   } else {
-    wide = empty(nested.sizes, DType::I64);
-    int64_t* out = wide->data<int64_t>();
+    wide = empty(nested.sizes, DType::I64, kHost);
+    int64_t* out = wide->host<int64_t>();
     nested.write(data, 0, out, to_int64);
     check_range(wide, result);
   }
@@ -431,8 +431,11 @@ PyObject* make_tensor(PyObject*, PyObject* args) {
     static const Signature s("tensor(object data, *, dtype? dtype=None, device? device=None)");
     std::optional<DType> d;
     if (dtype != Py_None) d = dtype_argument(s, 1, dtype);
-    if (device != Py_None) device_argument(s, 2, device);
+    Device place = device != Py_None ? device_argument(s, 2, device)
+                   : is_tensor(data) ? as_tensor(data)->device()
+                                     : default_device();
     Var v = tensor_from_python(data, d);
+    if (v.device() != place) v = ops::to(alias(v.get()), v.dtype(), place);
     if (has_history(data)) v->cut = note_cut(CutReason::Copied, "tensor");
     if (wants_grad) {
       check(is_differentiable(v.dtype()),
@@ -453,7 +456,7 @@ PyObject* storage_tensor(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) fail_as(PyExc_TypeError, "expected a Tensor");
     Tensor* t = as_tensor(o);
-    require_plain(t, "sharing the memory");
+    if (batch_of(t)) refuse_batched("sharing the memory");
     own_memory(t->storage);
     Var v = wrap_storage(retain(t->storage), Ints{t->storage->bytes}, Ints{1}, 0, DType::U8);
     return reinterpret_cast<PyObject*>(v.release());
@@ -500,8 +503,10 @@ PyObject* to_bytes(PyObject*, PyObject* o) {
     PyErr_SetString(PyExc_TypeError, "_bytes needs a tensor without gaps");
     return nullptr;
   }
-  Tensor* t = as_tensor(o);
-  return PyBytes_FromStringAndSize(t->data(), t->numel * itemsize(t->dtype));
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    return PyBytes_FromStringAndSize(t->host<char>(), t->numel * itemsize(t->dtype));
+  });
 }
 
 PyObject* get_result_type(PyObject*, PyObject* args) {

@@ -121,6 +121,17 @@ PyObject* check_device_of(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
   });
 }
+PyObject* get_default_device(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* { return device_object(default_device()); });
+}
+PyObject* set_default_device_to(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    Device device = device_value(o);
+    check_device(device, "set_default_device");
+    set_default_device(device);
+    Py_RETURN_NONE;
+  });
+}
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
   if (!PyType_Check(type)) Py_RETURN_NONE;
   Py_INCREF(type);
@@ -199,6 +210,11 @@ PyMethodDef functions[] = {
      "The dtype both convert to.\n\n"
      ">>> torch.promote_types(torch.int64, torch.float16)\n"
      "torch.float16"},
+    {"get_default_device", get_default_device, METH_NOARGS,
+     "Where new tensors lie.\n\n"
+     ">>> torch.get_default_device()\n"
+     "device(type='cpu')"},
+    {"_set_default_device", set_default_device_to, METH_O, "Where new tensors of the thread lie."},
     {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
     {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
     {"_set_memory_formats", set_formats, METH_VARARGS, nullptr},

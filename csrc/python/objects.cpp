@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "python/devices.h"
 #include "tensor/error.h"
+#include "tensor/tensor.h"
 
 namespace rl {
 
@@ -80,8 +82,6 @@ struct DeviceObject {
   PyObject_HEAD;
   Device value;
 };
-
-const char* const kDeviceNames[] = {"cpu", "cuda", "meta", "mps", "xpu", "xla", "hip"};
 
 PyTypeObject DeviceType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -163,24 +163,34 @@ PyObject* device_reduce(PyObject* o, PyObject*) {
   PyObject* text = device_str(o);
   return text ? Py_BuildValue("O(N)", &DeviceType, text) : nullptr;
 }
-// `with device:` makes it the place of new tensors, which is the CPU anyway; others raise.
+// `with device:` makes it the place of new tensors. Blocks that the thread is in, outermost first.
+thread_local std::vector<Device> outer_devices;
 PyObject* device_enter(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
-    check_device(reinterpret_cast<DeviceObject*>(o)->value, "device");
+    Device d = reinterpret_cast<DeviceObject*>(o)->value;
+    check_device(d, "device");
+    outer_devices.push_back(default_device());
+    set_default_device(d);
     Py_INCREF(o);
     return o;
   });
 }
-PyObject* device_exit(PyObject*, PyObject*) { Py_RETURN_NONE; }
-// As a decorator: the function itself.
+PyObject* device_exit(PyObject*, PyObject*) {
+  if (!outer_devices.empty()) {
+    set_default_device(outer_devices.back());
+    outer_devices.pop_back();
+  }
+  Py_RETURN_NONE;
+}
+// As a decorator: calls of the function are such blocks.
 PyObject* device_call(PyObject* o, PyObject* args, PyObject*) {
   PyObject* function;
   if (!PyArg_ParseTuple(args, "O:device", &function)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    check_device(reinterpret_cast<DeviceObject*>(o)->value, "device");
-    Py_INCREF(function);
-    return function;
-  });
+  PyObject* scopes = PyImport_ImportModule("rushlight._settings");
+  PyObject* made =
+      scopes ? PyObject_CallMethod(scopes, "_under_device", "OO", o, function) : nullptr;
+  Py_XDECREF(scopes);
+  return made;
 }
 PyMethodDef device_methods[] = {
     {"__reduce__", device_reduce, METH_NOARGS, nullptr},
@@ -295,7 +305,7 @@ Device device_value(PyObject* o) {
 }
 
 void check_device(Device d, const char* op) {
-  if (d.type == Device::CPU) return;
+  if (d.type == Device::CPU || d.type == Device::Meta) return;
   const char* kind = kDeviceNames[d.type];
   const char* advice =
       "rushlight computes on the CPU only; say device='cpu', or ask is_available()";

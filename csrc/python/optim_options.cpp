@@ -25,8 +25,8 @@ const Names& names_of(const Rule& rule) {
 double value_of(const Tensor* t) {
   double value;
   switch (t->dtype) {
-    case DType::F32: return *t->data<float>();
-    case DType::F64: return *t->data<double>();
+    case DType::F32: return *t->host<float>();
+    case DType::F64: return *t->host<double>();
     default: {
       PyObject* item = tensor_item(t);
       value = item ? PyFloat_AsDouble(item) : -1;

@@ -6,9 +6,9 @@
 namespace rl {
 namespace {
 
-using cpu::Decay;
-using cpu::Momentum;
-using cpu::StepKernel;
+using kernel::Decay;
+using kernel::Momentum;
+using kernel::StepKernel;
 
 unsigned all_slots(const double*) { return ~0u; }
 double zero(const double*, int) { return 0; }
@@ -44,7 +44,7 @@ StepKernel prepare(const Preparation& p) {
     kind = p.first ? Momentum::First : Momentum::Plain;
     if (h[nesterov] != 0) kind = p.first ? Momentum::FirstNesterov : Momentum::Nesterov;
   }
-  return cpu::sgd_kernel(p.dtype, decay, kind);
+  return p.on.sgd_kernel(p.dtype, decay, kind);
 }
 }  // namespace sgd
 
@@ -59,7 +59,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[5] = h[lr] / (1 - std::pow(h[beta1], step));
   p.numbers[6] = 1 / std::sqrt(1 - std::pow(h[beta2], step));
   p.numbers[7] = h[eps];
-  return cpu::adam_kernel(p.dtype, decay, h[amsgrad] != 0);
+  return p.on.adam_kernel(p.dtype, decay, h[amsgrad] != 0);
 }
 }  // namespace adam
 
@@ -77,7 +77,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[4] = 1 - h[alpha];
   p.numbers[5] = h[eps];
   p.numbers[6] = h[momentum];
-  return cpu::rmsprop_kernel(p.dtype, decay, h[centered] != 0, h[momentum] > 0);
+  return p.on.rmsprop_kernel(p.dtype, decay, h[centered] != 0, h[momentum] > 0);
 }
 }  // namespace rmsprop
 
@@ -90,7 +90,7 @@ StepKernel prepare(const Preparation& p) {
   Decay decay = begin(p, h[maximize], h[weight_decay]);
   p.numbers[2] = h[lr] / (1 + (step - 1) * h[lr_decay]);
   p.numbers[3] = h[eps];
-  return cpu::adagrad_kernel(p.dtype, decay);
+  return p.on.adagrad_kernel(p.dtype, decay);
 }
 }  // namespace adagrad
 
@@ -104,7 +104,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[3] = h[rho];
   p.numbers[4] = 1 - h[rho];
   p.numbers[5] = h[eps];
-  return cpu::adadelta_kernel(p.dtype, decay);
+  return p.on.adadelta_kernel(p.dtype, decay);
 }
 }  // namespace adadelta
 
@@ -118,7 +118,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[3] = h[beta2];
   p.numbers[4] = h[eps];
   p.numbers[5] = h[lr] / (1 - std::pow(h[beta1], step));
-  return cpu::adamax_kernel(p.dtype, decay);
+  return p.on.adamax_kernel(p.dtype, decay);
 }
 }  // namespace adamax
 
@@ -140,7 +140,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[6] = h[eps];
   p.numbers[7] = h[lr] * (1 - mu) / (1 - product.value);
   p.numbers[8] = h[lr] * mu_next / (1 - product.value * mu_next);
-  return cpu::nadam_kernel(p.dtype, decay);
+  return p.on.nadam_kernel(p.dtype, decay);
 }
 }  // namespace nadam
 
@@ -159,7 +159,7 @@ StepKernel prepare(const Preparation& p) {
   p.numbers[6] = h[lr] / (1 - std::pow(h[beta1], step));
   p.numbers[7] = std::sqrt(correction2) * std::sqrt((length - 4) * (length - 2) * longest /
                                                     ((longest - 4) * (longest - 2) * length));
-  return cpu::radam_kernel(p.dtype, decay, rectified);
+  return p.on.radam_kernel(p.dtype, decay, rectified);
 }
 }  // namespace radam
 
@@ -171,7 +171,7 @@ StepKernel prepare(const Preparation& p) {
   advance(p);
   begin(p, h[maximize], 0);
   for (int i = 0; i < 4; i++) p.numbers[2 + i] = h[shrink + i];
-  return cpu::rprop_kernel(p.dtype);
+  return p.on.rprop_kernel(p.dtype);
 }
 }  // namespace rprop
 
@@ -192,7 +192,7 @@ StepKernel prepare(const Preparation& p) {
   bool averages = mu != 1;
   eta = h[lr] / std::pow(1 + h[lambd] * h[lr] * step, h[alpha]);
   mu = 1 / std::max(1.0, step - h[t0]);
-  return cpu::asgd_kernel(p.dtype, decay, averages);
+  return p.on.asgd_kernel(p.dtype, decay, averages);
 }
 }  // namespace asgd
 

@@ -1,8 +1,8 @@
 // The optimizers that the core steps: what each reads of a group, keeps for a parameter, and
-// computes before its loop over the elements (kernels/cpu/optimizer.h).
+// computes before its loop over the elements (kernels/table.def).
 #pragma once
 
-#include "kernels/cpu/optimizer.h"
+#include "kernels/kernels.h"
 
 namespace rl {
 
@@ -29,6 +29,7 @@ struct Scalar {
 };
 
 struct Preparation {
+  const kernel::Table& on;
   const double* hyper;
   DType dtype;  // real
   bool first;   // the tensors of the state were not there before
@@ -46,7 +47,7 @@ struct Rule {
   // What a slot holds before the first step.
   double (*initial)(const double* hyper, int slot);
   // Advances the scalars, fills in the numbers of the loop and picks it.
-  cpu::StepKernel (*prepare)(const Preparation& p);
+  kernel::StepKernel (*prepare)(const Preparation& p);
 };
 
 extern const Rule optimizer_rules[];

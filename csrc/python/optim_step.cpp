@@ -42,7 +42,7 @@ bool same_strides(const Tensor* a, const Tensor* b) {
 
 // The lists of the thread's last step, kept for the next one.
 thread_local std::vector<Entry> spare_entries;
-thread_local std::vector<cpu::Step> spare_steps;
+thread_local std::vector<kernel::Step> spare_steps;
 
 class StepRun {
  public:
@@ -206,7 +206,9 @@ class StepRun {
   // The elements of t as one array in the layout of the parameter, through a copy if need be.
   char* array_of(Tensor* t, const Tensor* layout, bool written) {
     if (t->dtype == layout->dtype && same_strides(t, layout)) return t->data();
-    return copy_of(t, empty_strided(layout->sizes, layout->strides, layout->dtype), written)
+    return copy_of(t,
+                   empty_strided(layout->sizes, layout->strides, layout->dtype, layout->device()),
+                   written)
         ->data();
   }
   Tensor* copy_of(Tensor* t, Var elements, bool written) {
@@ -216,12 +218,12 @@ class StepRun {
     return copies_.back().elements.get();
   }
 
-  void prepare(Entry& e, cpu::Step& step) {
+  void prepare(Entry& e, kernel::Step& step) {
     Tensor* p = e.param;
     note_write(p);
     for (int k = 0; k < e.used; k++) note_write(e.slots[k]);
     if (!p->contiguous && !is_dense(p->sizes, p->strides))
-      p = copy_of(p, empty(p->sizes, p->dtype), true);
+      p = copy_of(p, empty(p->sizes, p->dtype, kHost), true);
     step.n = p->numel * (is_complex(p->dtype) ? 2 : 1);
     step.dtype = real_of(p->dtype);
     step.param = p->data();
@@ -232,7 +234,7 @@ class StepRun {
     if (e.first) put_in_dict(e);
   }
 
-  void compute_numbers(Entry& e, cpu::Step& step) {
+  void compute_numbers(Entry& e, kernel::Step& step) {
     Scalar scalars[kSlots];
     bool same =
         last_ && last_hyper_ == e.hyper && last_first_ == e.first && last_->dtype == step.dtype;
@@ -246,7 +248,8 @@ class StepRun {
       std::copy(after_, std::end(after_), scalars);
     } else {
       std::copy(scalars, std::end(scalars), before_);
-      step.kernel = rule_.prepare({e.hyper->values, step.dtype, e.first, scalars, step.numbers});
+      step.kernel =
+          rule_.prepare({on(e.param), e.hyper->values, step.dtype, e.first, scalars, step.numbers});
       std::copy(scalars, std::end(scalars), after_);
       last_ = &step;
       last_hyper_ = e.hyper;
@@ -254,8 +257,8 @@ class StepRun {
     }
     for (int k = 0; k < e.scalars; k++) {
       Tensor* t = e.slots[k];
-      if (t->dtype == DType::F32) *t->data<float>() = float(scalars[k].value);
-      else if (t->dtype == DType::F64) *t->data<double>() = scalars[k].value;
+      if (t->dtype == DType::F32) *t->host<float>() = float(scalars[k].value);
+      else if (t->dtype == DType::F64) *t->host<double>() = scalars[k].value;
       else ops::fill_data(t, scalars[k].value);
     }
   }
@@ -271,7 +274,7 @@ class StepRun {
     size_t count = entries_.size();
     int64_t work = 0;
     for (size_t i = 0; i < count; i++) work += steps_[i].n;
-    if (work < kWorthUnlocking) return cpu::run_steps(steps_.data(), count);
+    if (work < kWorthUnlocking) return on(entries_[0].param).run_steps(steps_.data(), count);
     // Other threads may run meanwhile, drop a tensor or give it other memory.
     std::vector<Var> tensors;
     std::vector<Storage*> storages;
@@ -285,7 +288,7 @@ class StepRun {
       for (int k = 0; k < e.used; k++) hold(e.slots[k]);
     }
     PyThreadState* thread = PyEval_SaveThread();
-    cpu::run_steps(steps_.data(), count);
+    on(entries_[0].param).run_steps(steps_.data(), count);
     PyEval_RestoreThread(thread);
     for (Storage* s : storages) release(s);
     held_ = std::move(tensors);
@@ -296,12 +299,12 @@ class StepRun {
   PyObject* all_;
   Where line_;
   std::vector<Entry> entries_;
-  std::vector<cpu::Step> steps_;
+  std::vector<kernel::Step> steps_;
   std::vector<Copy> copies_;
   std::vector<Var> made_;  // fresh state, until the dicts have it
   std::vector<Var> held_;  // until the copies are put back
   // The numbers of the parameter before, which mostly are those of the next one too.
-  const cpu::Step* last_ = nullptr;
+  const kernel::Step* last_ = nullptr;
   const Hyper* last_hyper_ = nullptr;
   bool last_first_ = false;
   Scalar before_[kSlots], after_[kSlots];
@@ -330,7 +333,7 @@ class StepEvent {
 Var fresh_slot(const Rule& rule, const Hyper& hyper, int k, const Tensor* p) {
   double value = rule.initial(hyper.values, k);
   if (rule.slots[k].scalar)
-    return ops::full({}, value, default_dtype() == DType::F64 ? DType::F64 : DType::F32);
+    return ops::full({}, value, default_dtype() == DType::F64 ? DType::F64 : DType::F32, kHost);
   Var made = empty_like(p, p->dtype);
   Plain plain;
   if (is_complex(p->dtype)) ops::fill_data(ops::view_as_real(made).get(), value);

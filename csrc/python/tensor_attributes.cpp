@@ -112,6 +112,9 @@ void set_grad(Tensor* t, PyObject* value) {
   if (g->sizes != t->sizes)
     fail("attempting to assign a gradient of size '", g->sizes, "' to a tensor of size '", t->sizes,
          "'. Please ensure that the gradient and the tensor are the same size");
+  if (g->device() != t->device())
+    fail("assigned grad has data located on a different device: the gradient on ",
+         kDeviceNames[g->device().type], ", the tensor on ", kDeviceNames[t->device().type]);
   Py_INCREF(g);
   Py_XSETREF(extra(t).grad, g);
   if (requires_grad(g) || g->leads_to_python) track(t);
@@ -167,6 +170,9 @@ void set_data(Tensor* t, PyObject* value) {
     fail_as(PyExc_TypeError, "Variable data has to be a tensor, but got ",
             value ? Py_TYPE(value)->tp_name : "nothing");
   Tensor* from = as_tensor(value);
+  check(has_data(t) == has_data(from),
+        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+        "incompatible tensor type: one of them is a meta tensor, without elements");
   if (requires_grad(t) && !is_differentiable(from->dtype))
     fail("data set to a tensor that requires gradients must be floating point or complex dtype");
   Var before = levels_of(t) ? stand_in(t) : Var();
@@ -218,7 +224,10 @@ void set_part(Tensor* t, PyObject* value) {
   ops::copy_(Part(Var(t)), is_tensor(value) ? Var(as_tensor(value)) : wrap_number(value));
 }
 PyObject* no(Tensor*) { Py_RETURN_FALSE; }
-PyObject* is_cpu(Tensor*) { Py_RETURN_TRUE; }
+template <Device::Type Kind>
+PyObject* lies_on(Tensor* t) {
+  return PyBool_FromLong(t->device().type == Kind);
+}
 
 // The dicts of hooks, made on demand; handles remove entries from them.
 PyObject* hooks_dict(Tensor* t) {
@@ -397,20 +406,20 @@ PyGetSetDef tensor_getset[] = {
      ">>> z\n"
      "tensor([1.+0.j, 3.+0.j])",
      nullptr},
-    {"is_cuda", get<no>, nullptr,
+    {"is_cuda", get<lies_on<Device::CUDA>>, nullptr,
      "Whether it lies on a GPU.\n\n"
      ">>> torch.ones(2).is_cuda\n"
      "False",
      nullptr},
-    {"is_cpu", get<is_cpu>, nullptr,
+    {"is_cpu", get<lies_on<Device::CPU>>, nullptr,
      "Whether it lies in main memory.\n\n"
      ">>> torch.ones(2).is_cpu\n"
      "True",
      nullptr},
-    {"is_meta", get<no>, nullptr,
-     "Always False.\n\n"
-     ">>> torch.ones(2).is_meta\n"
-     "False",
+    {"is_meta", get<lies_on<Device::Meta>>, nullptr,
+     "Whether it is a shape and a dtype without elements.\n\n"
+     ">>> torch.ones(2, device=\"meta\").is_meta\n"
+     "True",
      nullptr},
     {"is_sparse", get<no>, nullptr,
      "Always False: tensors are dense.\n\n"

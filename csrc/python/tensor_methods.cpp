@@ -98,6 +98,7 @@ PyObject* element_size(PyObject* o, PyObject*) {
 PyObject* data_ptr(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
+    if (!has_data(t)) return PyLong_FromLong(0);
     require_plain(t, "taking the address");
     own_memory(t->storage);
     return PyLong_FromVoidPtr(t->numel ? t->data() : nullptr);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/kernels.h"
 #include "tensor/allocator.h"
 #include "tensor/error.h"
 
@@ -15,6 +16,8 @@ struct SharedBlock {
   char* data;
   size_t block;
 };
+
+bool devices_mix = false;
 
 namespace {
 
@@ -50,24 +53,24 @@ Storage* blank_storage() {
 
 void attach_memory(Storage* s, int64_t bytes) {
   s->bytes = bytes;
-  if (bytes <= int64_t(sizeof s->inline_data)) {
+  if (bytes <= int64_t(sizeof s->inline_data) && s->device == kHost) {
     s->data = s->inline_data;
     s->block = 0;
   } else {
     s->block = block_size(size_t(bytes));
-    s->data = static_cast<char*>(allocate(s->block));
+    s->data = static_cast<char*>(on(s->device).allocate(s->block));
   }
 }
 
 void detach_memory(Storage* s) {
   if (s->shared) {
     if (--s->shared->references == 0) {
-      release(s->shared->data, s->shared->block);
+      on(s->device).release(s->shared->data, s->shared->block);
       delete s->shared;
     }
     s->shared = nullptr;
   } else if (s->block) {
-    release(s->data, s->block);
+    on(s->device).release(s->data, s->block);
   }
   Py_CLEAR(s->owner);
   s->block = 0;
@@ -86,6 +89,7 @@ void give_pages_back(char* start, char* end) {
 Storage* new_storage(int64_t bytes, Device device) {
   Storage* s = blank_storage();
   s->device = device;
+  devices_mix |= device != kHost;
   try {
     attach_memory(s, bytes);
   } catch (...) {
@@ -140,8 +144,8 @@ void own_memory(Storage* s) {
     s->shared = nullptr;
     return;
   }
-  char* copy = static_cast<char*>(allocate(s->block));
-  std::memcpy(copy, s->data, size_t(s->bytes));
+  char* copy = static_cast<char*>(on(s->device).allocate(s->block));
+  on(s->device).copy_bytes(copy, s->data, size_t(s->bytes));
   shared->references--;
   s->shared = nullptr;
   s->data = copy;
@@ -151,15 +155,16 @@ void resize_storage(Storage* s, int64_t bytes) {
   check(!s->owner && !s->exported,
         "Trying to resize storage that is not resizable: its memory is shared with another library "
         "(NumPy, DLPack, a buffer) or a .data alias. Use clone() first.");
+  bool host = s->device == kHost;
   size_t room = s->block ? s->block : sizeof s->inline_data;
   if (size_t(bytes) <= room) {  // never less memory: tensors may lie beyond the new end
-    if (bytes < s->bytes && s->block && !s->shared)
+    if (bytes < s->bytes && s->block && !s->shared && host)
       give_pages_back(s->data + bytes, s->data + room);
     s->bytes = bytes;
     return;
   }
   Storage* grown = new_storage(bytes, s->device);
-  std::memcpy(grown->data, s->data, size_t(std::min(bytes, s->bytes)));
+  on(s->device).copy_bytes(grown->data, s->data, size_t(std::min(bytes, s->bytes)));
   detach_memory(s);
   if (grown->block) {
     s->data = grown->data;

@@ -14,6 +14,8 @@ struct Device {
   int8_t index = -1;
   friend bool operator==(const Device&, const Device&) = default;
 };
+inline constexpr Device kHost{};
+inline constexpr const char* kDeviceNames[] = {"cpu", "cuda", "meta", "mps", "xpu", "xla", "hip"};
 
 // Memory that several storages share until one of them writes (copy on write).
 struct SharedBlock;
@@ -41,7 +43,7 @@ struct Storage {
   alignas(64) char inline_data[64];
 };
 
-Storage* new_storage(int64_t bytes, Device device = {});
+Storage* new_storage(int64_t bytes, Device device);
 // Memory that belongs to someone else; `owner` (stolen) is released with the storage.
 Storage* foreign_storage(void* data, int64_t bytes, PyObject* owner);
 // A Python object that keeps this storage's memory alive and in place; new reference.

@@ -7,7 +7,7 @@
 #include "autograd/modes.h"
 #include "autograd/node.h"
 #include "autograd/writes.h"
-#include "kernels/cpu/convert.h"
+#include "kernels/kernels.h"
 #include "tensor/allocator.h"
 #include "tensor/pool.h"
 #include "tensor/strides.h"
@@ -24,6 +24,7 @@ Pool& pool() {
 }
 
 DType the_default_dtype = DType::F32;
+thread_local Device the_default_device = kHost;
 
 int64_t storage_bytes(const Ints& sizes, const Ints& strides, DType dtype) {
   for (int64_t s : sizes)
@@ -143,16 +144,16 @@ Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device de
   return v;
 }
 
-Var empty_like(const Tensor* like, DType dtype) {
+Var empty_like(const Tensor* like, DType dtype, Device device) {
   if (like->contiguous) {
-    Var v = empty(like->sizes, dtype, like->storage->device);
+    Var v = empty(like->sizes, dtype, device);
     v->strides = like->strides;  // dimensions of size 1 keep theirs
     return v;
   }
   if (is_dense(like->sizes, like->strides))
-    return empty_strided(like->sizes, like->strides, dtype, like->storage->device);
+    return empty_strided(like->sizes, like->strides, dtype, device);
   Ints strides = ordered_strides(like->sizes, &like->strides, 1);
-  return empty_strided(like->sizes, strides, dtype, like->storage->device);
+  return empty_strided(like->sizes, strides, dtype, device);
 }
 
 Var alias(const Tensor* of, Ints&& sizes, Ints&& strides, int64_t offset) {
@@ -206,9 +207,15 @@ Var wrap_storage(Storage* storage, const Ints& sizes, const Ints& strides, int64
   return v;
 }
 
-Var::Var(double value) : Var(empty({}, DType::F64)) {
+Var::Var(double value) : Var(empty({}, DType::F64, kHost)) {
   *t_->data<double>() = value;
   t_->wrapped_number = true;
+}
+
+void Tensor::fail_host_access() const {
+  fail_as(PyExc_NotImplementedError, "the elements of a meta tensor of shape ", sizes,
+          " were asked for, but it has none: it is a shape and a dtype alone. Give a tensor with "
+          "data, for example from to_empty(device='cpu').");
 }
 
 Extra& extra(Tensor* t) {
@@ -251,6 +258,13 @@ void prepare_write(Tensor* t, const char* op) {
     log_write(t, op);
 }
 
+void SameDevice::fail_mixed(const Tensor* t) const {
+  fail(op_, ": Expected all tensors to be on the same device, but found at least two devices, ",
+       kDeviceNames[first_->device().type], " (shape ", first_->sizes, ") and ",
+       kDeviceNames[t->device().type], " (shape ", t->sizes,
+       ")! Move one of them with to(device).");
+}
+
 int64_t wrap_dim(int64_t dim, int ndim, const char* op) {
   int64_t n = ndim == 0 ? 1 : ndim;
   if (dim < -n || dim >= n) [[unlikely]]
@@ -274,5 +288,7 @@ Ints wrap_dims(const Ints& dims, int ndim, const char* op) {
 
 DType default_dtype() { return the_default_dtype; }
 void set_default_dtype(DType dtype) { the_default_dtype = dtype; }
+Device default_device() { return the_default_device; }
+void set_default_device(Device device) { the_default_device = device; }
 
 }  // namespace rl

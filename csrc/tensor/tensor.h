@@ -61,12 +61,24 @@ struct Tensor {
   bool pooled;           // its memory came from the pool; its class may have changed since
 
   int dim() const { return sizes.size(); }
+  Device device() const { return storage->device; }
   char* data() const { return storage->data + offset * itemsize(dtype); }
   template <class T>
   T* data() const {
     return reinterpret_cast<T*>(data());
   }
+  // The elements for the host to read or write; raises where it can't.
+  template <class T>
+  T* host() const {
+    if (device().type != Device::CPU) [[unlikely]]
+      fail_host_access();
+    return data<T>();
+  }
+  [[noreturn]] void fail_host_access() const;
 };
+
+// Whether it has elements at all: meta tensors have a shape alone.
+inline bool has_data(const Tensor* t) { return t->device().type != Device::Meta; }
 
 extern PyTypeObject TensorType;
 extern PyTypeObject* parameter_type;  // rushlight.nn.Parameter once it exists
@@ -108,16 +120,20 @@ class Var {
   int dim() const { return t_->dim(); }
   int64_t numel() const { return t_->numel; }
   DType dtype() const { return t_->dtype; }
+  Device device() const { return t_->device(); }
 
  private:
   Tensor* t_;
 };
 
 // Making tensors. None of these records anything.
-Var empty(const Ints& sizes, DType dtype, Device device = {});
-Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device device = {});
+Var empty(const Ints& sizes, DType dtype, Device device);
+Var empty_strided(const Ints& sizes, const Ints& strides, DType dtype, Device device);
 // Same sizes and dtype, and the same strides where they leave no gaps.
-Var empty_like(const Tensor* like, DType dtype);
+Var empty_like(const Tensor* like, DType dtype, Device device);
+inline Var empty_like(const Tensor* like, DType dtype) {
+  return empty_like(like, dtype, like->device());
+}
 // Another tensor on the same memory, outside any graph (what detach() gives).
 Var alias(const Tensor* of);
 Var alias(const Tensor* of, const Ints& sizes, const Ints& strides, int64_t offset);
@@ -143,11 +159,34 @@ void check_writable(const Tensor* t);
 // The one of them for changes of the shape alone.
 void check_inference_write(const Tensor* t);
 
+// Whether there ever was a tensor elsewhere than in main memory.
+extern bool devices_mix;
+
+// Refuses tensors of different devices. Numbers of the host go with any.
+class SameDevice {
+ public:
+  explicit SameDevice(const char* op) : op_(op) {}
+  void add(const Tensor* t) {
+    if (!t || (t->dim() == 0 && t->device() == kHost)) return;
+    if (!first_) first_ = t;
+    if (t->device() != first_->device()) fail_mixed(t);
+  }
+
+ private:
+  [[noreturn]] void fail_mixed(const Tensor* t) const;
+
+  const char* op_;
+  const Tensor* first_ = nullptr;
+};
+
 int64_t wrap_dim(int64_t dim, int ndim, const char* op = nullptr);
 Ints wrap_dims(const Ints& dims, int ndim, const char* op);
 
 DType default_dtype();
 void set_default_dtype(DType dtype);
+// Where tensors that are made out of nothing lie; the thread's own.
+Device default_device();
+void set_default_device(Device device);
 
 // Every live object of the pools, for the garbage collector's help (autograd/collect.cpp).
 void for_each_tensor(void (*visit)(Tensor*, void*), void* context);

@@ -34,6 +34,7 @@ from rushlight._C import (
     float16 as float16,
     float32 as float32,
     float64 as float64,
+    get_default_device as get_default_device,
     get_default_dtype as get_default_dtype,
     get_num_threads as get_num_threads,
     int8 as int8,

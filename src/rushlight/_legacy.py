@@ -15,30 +15,28 @@ def construct(
     cls: type, *args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any
 ) -> Any:
     """What ``cls(*args)`` makes for ``Tensor`` and subclasses that do not override ``__new__``."""
-    if device is not None:
-        _C._check_device("Tensor", device)
     if cls is _C.Tensor and kwargs:
         raise TypeError(f"Tensor() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    made = build("Tensor", _C.get_default_dtype(), args)
+    made = build("Tensor", _C.get_default_dtype(), args, device)
     if cls is _C.Tensor and not requires_grad:
         return made
     return _C.Tensor._make_subclass(cls, made, requires_grad)
 
 
-def build(name: str, dtype: Any, args: tuple[Any, ...]) -> Any:
+def build(name: str, dtype: Any, args: tuple[Any, ...], device: Any = None) -> Any:
     """A tensor of these sizes, uninitialised, or of this data."""
     if not args:
-        return _ops["empty"]((0,), dtype=dtype)
+        return _ops["empty"]((0,), dtype=dtype, device=device)
     if all(isinstance(a, int) and not isinstance(a, bool) for a in args):
-        return _ops["empty"](args, dtype=dtype)
+        return _ops["empty"](args, dtype=dtype, device=device)
     if len(args) == 1 and isinstance(args[0], _C.Size):
-        return _ops["empty"](args[0], dtype=dtype)
+        return _ops["empty"](args[0], dtype=dtype, device=device)
     if len(args) == 1 and isinstance(args[0], _C.Tensor):
         if name != "Tensor" and args[0].dtype is not dtype:
             raise TypeError(f"{name}(): expected a tensor of {dtype}, got {args[0].dtype}")
         return args[0].as_subclass(_C.Tensor) if name == "Tensor" else args[0].detach()
     if len(args) == 1 and not isinstance(args[0], (float, str, complex)):
-        return _C._tensor(args[0], dtype, None, False)
+        return _C._tensor(args[0], dtype, device, False)
     names = ", ".join(type(a).__name__ for a in args)
     raise TypeError(f"{name}() received an invalid combination of arguments - got ({names})")
 
@@ -49,9 +47,7 @@ class tensortype(type):
     dtype: Any
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
-        if device is not None:
-            _C._check_device(cls.__name__, device)
-        return build(cls.__name__, cls.dtype, args)
+        return build(cls.__name__, cls.dtype, args, device)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype

@@ -7,11 +7,12 @@ from rushlight._absent import OutOfMemoryError as OutOfMemoryError
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
 __all__ = [
-    "OutOfMemoryError", "compiled_with_cxx11_abi", "get_default_device", "get_device_module",
+    "OutOfMemoryError", "compiled_with_cxx11_abi", "get_device_module",
     "get_float32_matmul_precision", "get_num_interop_threads", "has_cuda", "has_cudnn",
     "has_lapack", "has_mkl", "has_mkldnn", "has_mps", "has_openmp", "has_spectral",
     "is_vulkan_available", "is_warn_always_enabled", "set_default_device",
@@ -28,26 +29,30 @@ _interop_threads = 0
 _warn_always = False
 
 
-def get_default_device() -> _C.device:
-    """Where new tensors lie: the CPU.
-
-    >>> import rushlight as torch
-    >>> torch.get_default_device()
-    device(type='cpu')
-    """
-    return _C.device("cpu")
-
-
 def set_default_device(device: Any) -> None:
-    """Sets where new tensors lie: None or the CPU; raises for others, which are not here.
+    """Sets where this thread's new tensors lie: None means the CPU.
 
     >>> import rushlight as torch
-    >>> torch.set_default_device("cpu")
+    >>> torch.set_default_device("meta")
+    >>> torch.ones(1).device
+    device(type='meta')
+    >>> torch.set_default_device(None)
     >>> torch.ones(1).device
     device(type='cpu')
     """
-    if device is not None:
-        _C._check_device("set_default_device", device)
+    _C._set_default_device("cpu" if device is None else device)
+
+
+def _under_device(device: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with ``with device:`` around each call."""
+    import functools
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with device:
+            return function(*args, **kwargs)
+
+    return call
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -27,12 +27,21 @@ def _repr(self: Tensor) -> str:
     return tensor_repr(self) if name in ("Tensor", "Parameter") else tensor_repr(self, name=name)
 
 
-def _convert(self: Tensor, dtype: Any, copy: bool = False, memory_format: Any = None) -> Tensor:
-    same = self.dtype is dtype and not copy
+def _convert(
+    self: Tensor,
+    dtype: Any,
+    copy: bool = False,
+    memory_format: Any = None,
+    device: Any = None,
+) -> Tensor:
+    if device is None:
+        device = self.device
+    same = self.dtype is dtype and self.device == device and not copy
     if memory_format is None:
-        return self if same else _to_copy(self, dtype)
-    kept = memory_format is preserve_format or memory_format is self._format_of_strides()
-    return self if same and kept else _to_copy(self, dtype, memory_format=memory_format)
+        return self if same else _to_copy(self, dtype, device)
+    if same and memory_format in (preserve_format, self._format_of_strides()):
+        return self
+    return _to_copy(self, dtype, device, memory_format=memory_format)
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -74,14 +83,14 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if len(flags) > 1:
         copy = flags[1]
     if other is not None:
-        dtype = other.dtype
+        dtype, device = other.dtype, other.device
     if device is not None:
-        _C._check_device("to", device)
+        device = _C.device(device)
     if dtype is None:
         dtype = self.dtype
     elif not isinstance(dtype, _C.dtype):
         dtype = {float: _C.float64, int: _C.int64, bool: _C.bool}[dtype]
-    return _convert(self, dtype, copy, memory_format)
+    return _convert(self, dtype, copy, memory_format, device)
 
 
 def _caster(dtype: Any, name: str, data: str, result: str) -> Callable[..., Tensor]:
@@ -277,9 +286,25 @@ def _rebuild(
     return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
 
 
+def _rebuild_meta(
+    cls: type,
+    dtype: str,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    had_history: bool,
+) -> Tensor:
+    tensor = _ops["empty_strided"](size, stride, dtype=getattr(_C, dtype), device="meta")
+    return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
+
+
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     if self.grad_fn is not None:
         _warn_of_lost_history(self.grad_fn, "pickle")
+    if self.is_meta:
+        facts = (self.requires_grad, self.grad_fn is not None)
+        parts = (type(self), self.dtype.name, tuple(self.shape), self.stride(), *facts)
+        return _rebuild_meta, parts, (_kept_grad(self), dict(self.__dict__)), None, None, _restore
     dense = self.detach().clone()  # without gaps, the strides kept where they can be
     args = (
         type(self),
@@ -328,7 +353,9 @@ def new_tensor(
     >>> torch.ones(2, dtype=torch.float64).new_tensor([1, 2])
     tensor([1., 2.], dtype=torch.float64)
     """
-    return _C._tensor(data, self.dtype if dtype is None else dtype, device, requires_grad)
+    dtype = self.dtype if dtype is None else dtype
+    device = self.device if device is None else device
+    return _C._tensor(data, dtype, device, requires_grad)
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
@@ -342,9 +369,7 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """
     from rushlight._legacy import build
 
-    if device is not None:
-        _C._check_device("new", device)
-    return build("new", self.dtype, args)
+    return build("new", self.dtype, args, self.device if device is None else device)
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Methods of Tensor about where its memory lies: in main memory, always."""
+"""Methods of Tensor about where its memory lies."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 
 def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
-    """The tensor itself, in main memory; a copy where the memory format asks for one.
+    """The tensor in main memory: itself where it is there and the memory format allows it.
 
     >>> x = torch.ones(2)
     >>> x.cpu() is x
     True
     """
-    return self if memory_format is None else self.to(memory_format=memory_format)
+    if memory_format is None:
+        return self if self.is_cpu else self.to("cpu")
+    return self.to("cpu", memory_format=memory_format)
 
 
 def cuda(

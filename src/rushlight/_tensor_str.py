@@ -184,6 +184,8 @@ def _lay_out(values: Any, write: Callable[[Any], str], width: int, depth: int, i
 
 
 def _body(t: Any, indent: int) -> str:
+    if t.is_meta:
+        return "..."
     if t.numel() == 0:
         return "[]"
     values = _seen_values(t, t.numel() > _options.threshold)
@@ -219,9 +221,9 @@ def _facts(t: Any) -> Iterator[str]:
     dtype = str(t.dtype)
     empty = t.numel() == 0
     # Sizes that the brackets do not show.
-    if (empty and t.dim() != 1) or (not empty and _options.edgeitems == 0):
+    if t.is_meta or (empty and t.dim() != 1) or (not empty and _options.edgeitems == 0):
         yield f"size={tuple(t.shape)}"
-    if dtype != default if empty else dtype not in implied:
+    if dtype != default if empty or t.is_meta else dtype not in implied:
         yield f"dtype={dtype}"
 
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/axis_map.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 

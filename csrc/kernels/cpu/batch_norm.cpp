@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/channel_norm.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 
 namespace rl::cpu {
@@ -327,6 +327,14 @@ void batch_norm_backward(DType d, const void* g, const void* x, const void* w, c
     a.gb = static_cast<C*>(gb);
     s.inner < kNarrow ? backward_narrow(a) : backward_wide(a);
   });
+}
+
+void blend(DType d, void* y, const void* x, int64_t n, double keep, double add) {
+  auto run = [&]<class C>(C* to, const C* from) {
+    for (int64_t i = 0; i < n; ++i) to[i] = C(add * double(from[i]) + keep * double(to[i]));
+  };
+  if (d == DType::F64) run(static_cast<double*>(y), static_cast<const double*>(x));
+  else run(static_cast<float*>(y), static_cast<const float*>(x));
 }
 
 }  // namespace rl::cpu

@@ -2,7 +2,7 @@
 // product of pairs. Sums are floats, rounded once.
 #pragma once
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 

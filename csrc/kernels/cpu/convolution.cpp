@@ -1,11 +1,9 @@
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/kernels.h"
 
 #include <cstring>
 #include <vector>
 
 #include "kernels/cpu/correlation.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/patches.h"
 
 namespace rl::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 

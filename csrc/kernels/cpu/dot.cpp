@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 
 namespace rl::cpu {

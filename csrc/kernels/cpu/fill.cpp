@@ -1,4 +1,4 @@
-#include "kernels/cpu/fill.h"
+#include "kernels/cpu/kernels.h"
 
 #include <cstring>
 

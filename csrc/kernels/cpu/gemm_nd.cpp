@@ -1,4 +1,4 @@
-#include "kernels/cpu/gemm_nd.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/gradients.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <atomic>
@@ -65,8 +65,8 @@ bool scale_all(DType d, void* x, int64_t n, double factor, bool probes) {
 }  // namespace
 
 void scale(DType d, void* x, int64_t n, double factor) { scale_all(d, x, n, factor, false); }
-bool scale_finite(DType d, void* x, int64_t n, double factor) {
-  return scale_all(d, x, n, factor, true);
+bool scale_checked(DType d, void* x, int64_t n, double factor) {
+  return !scale_all(d, x, n, factor, true);
 }
 
 }  // namespace rl::cpu

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/channel_norm.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 
 namespace rl::cpu {

@@ -1,11 +1,10 @@
-#include "kernels/cpu/index.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/block.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/reduce.h"
 
 namespace rl::cpu {
 namespace {
@@ -242,7 +241,7 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
   });
 }
 
-RL_CLONES int64_t find_out_of_range(const int64_t* index, int64_t count, int64_t size) {
+RL_CLONES Outside find_out_of_range(const int64_t* index, int64_t count, int64_t size) {
   constexpr int64_t step = 64;
   uint64_t shift = uint64_t(size), limit = 2 * shift;
   int64_t i = 0;
@@ -253,9 +252,9 @@ RL_CLONES int64_t find_out_of_range(const int64_t* index, int64_t count, int64_t
     if (bad) break;
   }
   for (; i < count; ++i) {
-    if (uint64_t(index[i]) + shift >= limit) return i;
+    if (uint64_t(index[i]) + shift >= limit) return {i, index[i]};
   }
-  return -1;
+  return {};
 }
 
 int64_t nonzero(DType d, const void* x, int64_t n, int64_t* flat) {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/loss.h"
+#include "kernels/cpu/kernels.h"
 
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/lines.h"
@@ -42,17 +42,17 @@ RL_CLONES void line_gradient(const C* x, const C* w, C lse, C scale, C each, C* 
 
 // The first target that is neither ignored nor a class; the others' weights are added up.
 template <class C>
-int64_t check(const int64_t* target, int64_t count, int64_t classes, int64_t ignore_index,
+Outside check(const int64_t* target, int64_t count, int64_t classes, int64_t ignore_index,
               const C* w, double* total_weight) {
   double total = 0;
   for (int64_t i = 0; i < count; ++i) {
     int64_t t = target[i];
     if (t == ignore_index) continue;
-    if (t < 0 || t >= classes) return i;
+    if (t < 0 || t >= classes) return {i, t};
     total += w ? double(w[t]) : 1;
   }
   *total_weight = total;
-  return -1;
+  return {};
 }
 
 template <class C>
@@ -61,13 +61,13 @@ C weight_sum(const C* w, int64_t classes) {
 }
 
 template <class C>
-int64_t forward(DType d, const void* logits, const int64_t* target, const void* weight,
+Outside forward(DType d, const void* logits, const int64_t* target, const void* weight,
                 int64_t ignore_index, double smoothing, void* loss_each, void* lse,
                 double* total_weight, const Lines& lines) {
   Vector<C> weights(d, weight, lines.n);
   const C* w = weights.get();
-  int64_t bad = check(target, lines.outer * lines.inner, lines.n, ignore_index, w, total_weight);
-  if (bad >= 0) return bad;
+  Outside bad = check(target, lines.outer * lines.inner, lines.n, ignore_index, w, total_weight);
+  if (bad) return bad;
   bool smooth = smoothing != 0;
   C keep = C(1 - smoothing), each = C(smoothing / double(lines.n));
   C all = weight_sum(w, lines.n);
@@ -90,7 +90,7 @@ int64_t forward(DType d, const void* logits, const int64_t* target, const void* 
       put(d, loss_each, first, loss, count);
     }
   });
-  return -1;
+  return {};
 }
 
 template <class C>
@@ -130,7 +130,7 @@ void backward(DType d, const void* grad_each, const void* logits, const void* ls
 
 }  // namespace
 
-int64_t cross_entropy(DType d, const void* logits, const int64_t* target, const void* weight,
+Outside cross_entropy(DType d, const void* logits, const int64_t* target, const void* weight,
                       int64_t ignore_index, double smoothing, void* loss_each, void* lse,
                       double* total_weight, int64_t rows, int64_t classes, int64_t inner) {
   auto run = d == DType::F64 ? forward<double> : forward<float>;

@@ -1,4 +1,4 @@
-#include "kernels/cpu/max_pool.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <atomic>
@@ -307,10 +307,6 @@ void with_sizes(DType d, const Pooling& p, const F& f) {
 
 }  // namespace
 
-DType tap_type(const Pooling& p) {
-  return volume(p.kernel) <= kNoTap<uint8_t> ? DType::U8 : DType::I32;
-}
-
 void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
   with_types(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
@@ -326,7 +322,7 @@ void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
 }
 
 bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y) {
-  std::atomic<bool> valid{true};
+  std::atomic<bool> outside{false};
   with_sizes(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
@@ -337,15 +333,15 @@ bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps,
         T* to = static_cast<T*>(y) + i * small;
         if (!pooler.each(static_cast<const Tap*>(taps) + i * small,
                          [&](int64_t out, int64_t in) { to[out] = from[in]; }))
-          valid = false;
+          outside = true;
       }
     });
   });
-  return valid;
+  return outside;
 }
 
 bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x) {
-  std::atomic<bool> valid{true};
+  std::atomic<bool> outside{false};
   with_floats(d, p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
@@ -363,15 +359,15 @@ bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps
         }
         std::fill(to, to + large, T(0));
         if (!pooler.each(at, [&](int64_t out, int64_t in) { to[in] = T(to[in] + from[out]); }))
-          valid = false;
+          outside = true;
       }
     });
   });
-  return valid;
+  return outside;
 }
 
 bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) {
-  std::atomic<bool> valid{true};
+  std::atomic<bool> outside{false};
   with_taps(float(), p, [&]<class T, class Tap>(T, Tap) {
     Pooler<T, Tap> pooler(p);
     int64_t small = volume(p.output);
@@ -380,10 +376,10 @@ bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) 
       for (int64_t i = begin; i < end; ++i)
         if (!pooler.each(static_cast<const Tap*>(taps) + i * small,
                          [&](int64_t out, int64_t in) { positions[i * small + out] = in; }))
-          valid = false;
+          outside = true;
     });
   });
-  return valid;
+  return outside;
 }
 
 void adaptive_max_pool(DType d, int64_t planes, const Extent& input, const Extent& output,

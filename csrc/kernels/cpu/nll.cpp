@@ -1,4 +1,4 @@
-#include "kernels/cpu/nll.h"
+#include "kernels/cpu/kernels.h"
 
 #include <cstring>
 
@@ -18,9 +18,10 @@ decltype(auto) visit_real(DType d, F&& f) {
 
 }  // namespace
 
-double nll_loss(DType d, const void* x, const int64_t* target, const void* weight,
-                int64_t ignore_index, void* loss, int64_t rows, int64_t classes, int64_t inner) {
-  return visit_real(d, [&](auto zero) {
+void nll_loss(DType d, const void* x, const int64_t* target, const void* weight,
+              int64_t ignore_index, void* loss, double* total_weight, int64_t rows, int64_t classes,
+              int64_t inner) {
+  visit_real(d, [&](auto zero) {
     using T = decltype(zero);
     const T* w = static_cast<const T*>(weight);
     double total = 0;
@@ -38,7 +39,7 @@ double nll_loss(DType d, const void* x, const int64_t* target, const void* weigh
         out = T(w ? -w[t] * value : -value);
       }
     }
-    return total;
+    *total_weight = total;
   });
 }
 
@@ -81,11 +82,23 @@ void class_weights(DType d, const int64_t* target, const void* weight, int64_t i
   d == DType::F64 ? run(double{}) : run(float{});
 }
 
-int64_t find_bad_target(const int64_t* target, int64_t count, int64_t classes,
+Outside count_classes(const int64_t* list, double* counts, int64_t rows, int64_t classes) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < classes; ++k) {
+      int64_t at = r * classes + k, c = list[at];
+      if (c == -1) break;
+      if (uint64_t(c) >= uint64_t(classes)) return {at, c};
+      counts[r * classes + c] += 1;
+    }
+  return {};
+}
+
+Outside find_bad_target(const int64_t* target, int64_t count, int64_t classes,
                         int64_t ignore_index) {
   for (int64_t i = 0; i < count; ++i)
-    if (uint64_t(target[i]) >= uint64_t(classes) && target[i] != ignore_index) return i;
-  return -1;
+    if (uint64_t(target[i]) >= uint64_t(classes) && target[i] != ignore_index)
+      return {i, target[i]};
+  return {};
 }
 
 }  // namespace rl::cpu

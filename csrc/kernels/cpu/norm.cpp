@@ -1,4 +1,4 @@
-#include "kernels/cpu/norm.h"
+#include "kernels/cpu/kernels.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/patches.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cstring>

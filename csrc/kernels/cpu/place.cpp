@@ -1,4 +1,4 @@
-#include "kernels/cpu/place.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,7 @@ void scale_halves(const H* x, const Bool* mask, H* y, int64_t n, float scale) {
 
 }  // namespace
 
-RL_CLONES int64_t find_outside(const int64_t* index, int64_t count, int64_t size) {
+RL_CLONES Outside find_outside(const int64_t* index, int64_t count, int64_t size) {
   constexpr int64_t step = 64;
   int64_t i = 0;
   for (; i + step <= count; i += step) {
@@ -34,9 +34,21 @@ RL_CLONES int64_t find_outside(const int64_t* index, int64_t count, int64_t size
     if (bad) break;
   }
   for (; i < count; ++i) {
-    if (uint64_t(index[i]) >= uint64_t(size)) return i;
+    if (uint64_t(index[i]) >= uint64_t(size)) return {i, index[i]};
   }
-  return -1;
+  return {};
+}
+
+Outside find_zero(const int64_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (x[i] == 0) return {i, 0};
+  return {};
+}
+
+Range range(const int64_t* x, int64_t n) {
+  Range all{x[0], x[0]};
+  for (int64_t i = 1; i < n; ++i) all = {std::min(all.low, x[i]), std::max(all.high, x[i])};
+  return all;
 }
 
 void linear_index(const int64_t* index, int64_t count, int64_t size, int64_t stride, bool add,

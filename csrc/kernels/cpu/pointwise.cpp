@@ -1,4 +1,4 @@
-#include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -115,7 +115,7 @@ struct Plan {
       }
       char* to = at[0] + i * strides[0][last];
       char* out = direct[0] ? to : room + place[0];
-      call.kernel(out, in, call.params, m);
+      call.lanes(out, in, call.params, m);
       if (direct[0]) continue;
       if (unit[0]) unit[0](to, out, m);
       else convert(dtype[0], to, strides[0][last], target[0], out, itemsize(target[0]), m);
@@ -182,7 +182,7 @@ void repeat(char* out, const char* value, int64_t size, int64_t n) {
 }
 
 // Runs [begin, end) with the single numbers repeated in a block that stays in the cache.
-void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t out_size,
+void run_with_numbers(Lanes lanes, const double* params, char* out, int64_t out_size,
                       const char* const* in, int inputs, unsigned singles, int64_t in_size,
                       int64_t begin, int64_t end) {
   alignas(64) char room[kMaxOperands][kBlock * 16];
@@ -198,27 +198,27 @@ void run_with_numbers(Kernel kernel, const double* params, char* out, int64_t ou
     const char* now[kMaxOperands];
     for (int k = 0; k < inputs; k++)
       now[k] = !part[k] || (singles >> k & 1) ? part[k] : part[k] + at * in_size;
-    kernel(out + at * out_size, now, params, std::min(kBlock, end - at));
+    lanes(out + at * out_size, now, params, std::min(kBlock, end - at));
   }
 }
 
 }  // namespace
 
-void pointwise_flat(Kernel kernel, const double* params, char* out, int64_t out_size,
+void pointwise_flat(Lanes lanes, const double* params, char* out, int64_t out_size,
                     const char* const* in, int inputs, unsigned singles, int64_t in_size, int64_t n,
                     double cost) {
   int64_t step = grain(cost);
   if (n <= step) {
-    if (!singles) return kernel(out, in, params, n);
-    return run_with_numbers(kernel, params, out, out_size, in, inputs, singles, in_size, 0, n);
+    if (!singles) return lanes(out, in, params, n);
+    return run_with_numbers(lanes, params, out, out_size, in, inputs, singles, in_size, 0, n);
   }
   parallel_for(n, step, [&](int64_t begin, int64_t end) {
     if (singles)
-      return run_with_numbers(kernel, params, out, out_size, in, inputs, singles, in_size, begin,
+      return run_with_numbers(lanes, params, out, out_size, in, inputs, singles, in_size, begin,
                               end);
     const char* part[kMaxOperands];
     for (int k = 0; k < inputs; k++) part[k] = in[k] ? in[k] + begin * in_size : nullptr;
-    kernel(out + begin * out_size, part, params, end - begin);
+    lanes(out + begin * out_size, part, params, end - begin);
   });
 }
 

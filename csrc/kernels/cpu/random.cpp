@@ -1,5 +1,5 @@
 // Distributions by element.
-#include "kernels/cpu/random.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ void draw(Stream s, int64_t group, int64_t groups, uint64_t* draws) {
 // Draws a Word for each of n elements, has kernel(begin, count, words, values) make V's of them,
 // count being whole groups, and stores those as d.
 template <class Word, class V, class Kernel>
-uint64_t generate(DType d, void* out, int64_t n, Stream s, const Kernel& kernel) {
+void generate(DType d, void* out, int64_t n, Stream s, const Kernel& kernel) {
   constexpr int64_t group = kLanes * 16 / int64_t(sizeof(Word)), block = group * kBlock;
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     alignas(64) Word words[block];
@@ -41,7 +41,6 @@ uint64_t generate(DType d, void* out, int64_t n, Stream s, const Kernel& kernel)
       convert_unit(d, static_cast<char*>(out) + i * itemsize(d), dtype_of<V>::value, values, count);
     }
   });
-  return uint64_t((n + group - 1) / group * kLanes);
 }
 
 // `bits` bits of a word as a number in [0, 1), scaled.
@@ -155,8 +154,8 @@ double before(DType d, double x) {
 
 }  // namespace
 
-uint64_t fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double from,
-                      double to) {
+void fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double from,
+                  double to) {
   Stream s{seed, offset};
   double last = std::max(from, before(d, to));
   if (d == DType::F64) {
@@ -173,8 +172,8 @@ uint64_t fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t off
       });
 }
 
-uint64_t fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double mean,
-                     double std) {
+void fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double mean,
+                 double std) {
   Stream s{seed, offset};
   if (d == DType::F64) {
     return generate<uint64_t, double>(
@@ -188,8 +187,8 @@ uint64_t fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offs
                                    });
 }
 
-uint64_t fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset,
-                          double lambda) {
+void fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset,
+                      double lambda) {
   Stream s{seed, offset};
   if (d == DType::F64) {
     return generate<uint64_t, double>(
@@ -203,15 +202,15 @@ uint64_t fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t
                                    });
 }
 
-uint64_t fill_integers(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, int64_t low,
-                       uint64_t range) {
+void fill_integers(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, int64_t low,
+                   uint64_t range) {
   return generate<uint64_t, int64_t>(
       d, out, n, {seed, offset}, [&](int64_t, int64_t count, const uint64_t* draws, int64_t* x) {
         integers(draws, count, uint64_t(low), range, x);
       });
 }
 
-uint64_t fill_bernoulli(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double p) {
+void fill_bernoulli(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double p) {
   double limit = std::nearbyint(p * 0x1p32);
   return generate<uint32_t, float>(d, out, n, {seed, offset},
                                    [&](int64_t, int64_t count, const uint32_t* words, float* x) {
@@ -221,8 +220,8 @@ uint64_t fill_bernoulli(DType d, void* out, int64_t n, uint64_t seed, uint64_t o
                                    });
 }
 
-uint64_t fill_bernoulli_each(DType d, void* out, const double* p, int64_t n, uint64_t seed,
-                             uint64_t offset) {
+void fill_bernoulli_each(DType d, void* out, const double* p, int64_t n, uint64_t seed,
+                         uint64_t offset) {
   return generate<uint64_t, float>(
       d, out, n, {seed, offset},
       [&](int64_t begin, int64_t count, const uint64_t* draws, float* x) {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/recurrence.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/kernels.h"
 
 #include "kernels/cpu/fold.h"
 

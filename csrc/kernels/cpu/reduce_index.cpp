@@ -1,6 +1,6 @@
 // Extremes with their indices.
 #include "kernels/cpu/fold.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 namespace {

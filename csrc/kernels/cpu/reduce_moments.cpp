@@ -1,6 +1,6 @@
 // Variance and logsumexp: two values per output, found block by block and merged.
 #include "kernels/cpu/fold.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 namespace {

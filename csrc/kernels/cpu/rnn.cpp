@@ -1,4 +1,4 @@
-#include "kernels/cpu/rnn.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <vector>

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/philox.h"
-#include "kernels/cpu/random.h"
 
 namespace rl::cpu {
 namespace {
@@ -61,7 +61,7 @@ void without_replacement(const double* weights, int64_t cols, int64_t samples, i
 
 }  // namespace
 
-uint64_t fill_permutation(int64_t* out, int64_t n, uint64_t seed, uint64_t offset) {
+void fill_permutation(int64_t* out, int64_t n, uint64_t seed, uint64_t offset) {
   Draws draws(seed, offset);
   for (int64_t i = 0; i < n; ++i) {
     // Inside-out Fisher-Yates: element i goes to a random place among the first i + 1.
@@ -69,11 +69,10 @@ uint64_t fill_permutation(int64_t* out, int64_t n, uint64_t seed, uint64_t offse
     out[i] = out[j];
     out[j] = i;
   }
-  return counters(n);
 }
 
-uint64_t multinomial(const double* weights, int64_t rows, int64_t cols, int64_t samples,
-                     bool replacement, int64_t* out, uint64_t seed, uint64_t offset) {
+void multinomial(const double* weights, int64_t rows, int64_t cols, int64_t samples,
+                 bool replacement, int64_t* out, uint64_t seed, uint64_t offset) {
   uint64_t each = counters(replacement ? samples : cols);
   int64_t grain = std::max<int64_t>(1, (1 << 14) / (cols + samples + 1));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
@@ -83,7 +82,6 @@ uint64_t multinomial(const double* weights, int64_t rows, int64_t cols, int64_t 
       draw(weights + r * cols, cols, samples, out + r * samples, draws);
     }
   });
-  return uint64_t(rows) * each;
 }
 
 }  // namespace rl::cpu

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/cpu/fold.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 namespace {

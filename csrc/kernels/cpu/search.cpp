@@ -1,4 +1,4 @@
-#include "kernels/cpu/search.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 

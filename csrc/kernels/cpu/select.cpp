@@ -1,4 +1,4 @@
-#include "kernels/cpu/select.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <numeric>

@@ -2,7 +2,7 @@
 // element is summed over k in one order, whatever the shapes, tiles and threads.
 #pragma once
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/kernels.h"
 
 namespace rl::cpu {
 

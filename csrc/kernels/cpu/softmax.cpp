@@ -1,4 +1,4 @@
-#include "kernels/cpu/softmax.h"
+#include "kernels/cpu/kernels.h"
 
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/lines.h"

@@ -1,6 +1,6 @@
 // Values become unsigned keys of the same order; a key with its index below it is one integer, so
 // that any sort of those is stable. Long rows are sorted by radix, short ones by comparison.
-#include "kernels/cpu/sort.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/svd.h"
+#include "kernels/cpu/kernels.h"
 
 #include <algorithm>
 #include <vector>
@@ -38,7 +38,7 @@ bool svd(DType d, int64_t m, int64_t n, void* a, void* u, double* s, void* vh) {
   int size = int(wanted[0]);
   std::vector<double> work(size_t(size) * 2);
   run(work.data(), &size);
-  return info == 0;
+  return info != 0;
 }
 
 }  // namespace rl::cpu

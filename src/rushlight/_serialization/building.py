@@ -101,6 +101,16 @@ def _tensor_v2(
     return _tensor(storage, offset, size, stride).requires_grad_(_flag(requires_grad))
 
 
+def _meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> _C.Tensor:
+    if not isinstance(dtype, _C.dtype):
+        raise UnpicklingError(f"a meta tensor has a dtype, got {dtype!r:.80}")
+    sizes, strides = _ints("the sizes", size), _ints("the strides", stride)
+    tensor: _C.Tensor = _C._namespaces[""]["empty_strided"](
+        sizes, strides, dtype=dtype, device="meta"
+    )
+    return tensor.requires_grad_(_flag(requires_grad))
+
+
 def _tensor_v3(
     storage: Any,
     offset: Any,
@@ -325,6 +335,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor_v2,
     "torch._utils._rebuild_tensor_v3": _tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": _meta,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _from_type,

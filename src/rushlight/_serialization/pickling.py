@@ -54,6 +54,7 @@ _ENCODE = Name("_codecs", "encode")
 _ORDERED = Name("collections", "OrderedDict")
 _REBUILD_V2 = Name("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_V3 = Name("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_META = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 _REBUILD_PARAMETER = Name("torch._utils", "_rebuild_parameter")
 _REBUILD_WITH_STATE = Name("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")
@@ -137,6 +138,9 @@ class Pickler(_PythonPickler):
 
     def _rebuild_arguments(self, tensor: _C.Tensor) -> tuple[Name, tuple[Any, ...]]:
         dtype = tensor.dtype
+        if tensor.is_meta:
+            shape = (tuple(tensor.shape), tensor.stride())
+            return _REBUILD_META, (dtype, *shape, tensor.requires_grad)
         known = self.storage_dtypes.get(self._keys.get(tensor._storage_id(), ""), dtype)
         place = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
         hooks: OrderedDict[Any, Any] = OrderedDict()

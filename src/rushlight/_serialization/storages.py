@@ -67,6 +67,8 @@ def default_restore_location(storage: Any, location: Any) -> Any:
     kind = str(location).partition(":")[0]
     if kind == "cpu":
         return storage
+    if kind == "meta":
+        return LoadedStorage(storage._bytes.to("meta"), getattr(storage, "dtype", _C.uint8))
     if kind == "cuda":
         raise RuntimeError(
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is "

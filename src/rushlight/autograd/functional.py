@@ -258,7 +258,7 @@ def jacobian(
 
 
 def _zero_block(output: Any, x: Any) -> Any:
-    return _ops["zeros"]((*output.shape, *x.shape), dtype=x.dtype)
+    return _ops["zeros"]((*output.shape, *x.shape), dtype=x.dtype, device=x.device)
 
 
 def _rows(output: Any, inputs: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
@@ -266,7 +266,7 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool) -> tuple[Any, 
     if not output.requires_grad:
         return (None,) * len(inputs)
     n = output.numel()
-    basis = _ops["eye"](n, dtype=output.dtype).view((n, *output.shape))
+    basis = _ops["eye"](n, dtype=output.dtype, device=output.device).view((n, *output.shape))
     return autograd.grad(
         output,
         inputs,

@@ -22,12 +22,12 @@ def _basis(tensors: Sequence[Any]) -> list[Any]:
     """One row for every element of all the tensors: for each tensor, what each row has in it."""
     if len(tensors) == 1:
         only = tensors[0]
-        unit = _ops["eye"](only.numel(), dtype=only.dtype)
+        unit = _ops["eye"](only.numel(), dtype=only.dtype, device=only.device)
         return [unit if only.dim() == 1 else unit.view((only.numel(), *only.shape))]
     total = sum(t.numel() for t in tensors)
     rows, start = [], 0
     for t in tensors:
-        block = _ops["zeros"](total, t.numel(), dtype=t.dtype)
+        block = _ops["zeros"](total, t.numel(), dtype=t.dtype, device=t.device)
         block.diagonal(-start).fill_(1)
         rows.append(block.view((total, *t.shape)))
         start += t.numel()

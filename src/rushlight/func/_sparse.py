@@ -34,7 +34,7 @@ class SparseJacobian(namedtuple("SparseJacobian", ["indices", "values", "size"])
     def to_dense(self) -> Any:
         """The matrix, with zeros."""
         rows, columns = self.indices
-        zeros = _ops["zeros"](self.size, dtype=self.values.dtype)
+        zeros = _ops["zeros"](self.size, dtype=self.values.dtype, device=self.values.device)
         return zeros.index_put((rows, columns), self.values)
 
 

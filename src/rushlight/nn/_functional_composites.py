@@ -156,7 +156,7 @@ def _bags(
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         count = input.size(0)
-        bag = _ops["arange"](count).repeat_interleave(input.size(1))
+        bag = _ops["arange"](count, device=input.device).repeat_interleave(input.size(1))
         return input.reshape(-1), bag, None if weights is None else weights.reshape(-1), count
     if input.dim() != 1:
         raise ValueError(
@@ -180,7 +180,7 @@ def _bags(
                 f"{int(offsets[-1])} for an input of {input.numel()}"
             )
     starts = offsets[:-1] if include_last else offsets
-    positions = _ops["arange"](input.numel())
+    positions = _ops["arange"](input.numel(), device=input.device)
     bag = _ops["searchsorted"](starts.contiguous().long(), positions, right=True) - 1
     if include_last:
         inside = positions < int(offsets[-1])
@@ -200,11 +200,12 @@ def _largest(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> Tensor:
     opens = (bag.diff(prepend=bag[:1] - 1) != 0).unsqueeze(1)
     instead = _ops["where"](opens, float("inf"), float("-inf"))
     rows = _ops["where"](rows.isnan(), instead, rows)
-    lowest = _ops["full"](size, float("-inf"), dtype=weight.dtype)
+    lowest = _ops["full"](size, float("-inf"), dtype=weight.dtype, device=weight.device)
     best = lowest.scatter_reduce(0, at, rows, "amax")
-    places = _ops["arange"](input.numel()).unsqueeze(1).expand_as(rows)
+    places = _ops["arange"](input.numel(), device=input.device).unsqueeze(1).expand_as(rows)
     places = _ops["where"](rows == best[bag], places, input.numel())
-    first = _ops["full"](size, input.numel(), dtype=_C.int64).scatter_reduce(0, at, places, "amin")
+    first = _ops["full"](size, input.numel(), dtype=_C.int64, device=input.device)
+    first = first.scatter_reduce(0, at, places, "amin")
     filled = first < input.numel()
     source = input.long()[first.clamp(max=max(input.numel() - 1, 0))]
     return _ops["where"](filled, weight.gather(0, source), 0.0)

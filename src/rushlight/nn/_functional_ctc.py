@@ -57,7 +57,7 @@ def _padded(targets: Tensor, lengths: Any, batch: int) -> tuple[Tensor, Tensor]:
             f"{targets.numel()} for targets: ctc_loss"
         )
     longest = int(counts.max()) if batch else 0
-    at = _ops["arange"](longest)
+    at = _ops["arange"](longest, device=counts.device)
     inside = at < counts.unsqueeze(1)
     places = (counts.cumsum(0) - counts).unsqueeze(1) + at
     rows = targets.long()[places.clamp(max=max(targets.numel() - 1, 0))]
@@ -86,10 +86,10 @@ def _log_likelihood(
     """The log probability of each target, over all its alignments: the forward recursion."""
     steps, batch, _ = log_probs.shape
     width = 2 * targets.size(1) + 1
-    labels = _ops["full"]((batch, width), blank, dtype=_C.int64)
+    labels = _ops["full"]((batch, width), blank, dtype=_C.int64, device=targets.device)
     labels[:, 1::2] = targets
     emitted = log_probs.gather(2, labels.expand(steps, -1, -1)).unbind(0)
-    at = _ops["arange"](width)
+    at = _ops["arange"](width, device=targets.device)
     two_before = _nn["pad"](labels, (2, 0), value=-1)[:, :-2]
     may_skip = (at % 2 == 1) & (at > 1) & (labels != two_before)
     penalty = _ops["where"](may_skip, 0.0, _NEVER).to(log_probs.dtype)
@@ -155,7 +155,7 @@ def ctc_loss(
     losses = _ops["where"](impossible, 0.0 if zero_infinity else float("inf"), -likelihood)
     if _C.is_grad_enabled() and log_probs.requires_grad:
         # Of value zero: its derivative is what normalisation adds to that of the likelihood.
-        running = (_ops["arange"](steps).unsqueeze(1) < inputs) & ~impossible
+        running = (_ops["arange"](steps, device=probs.device).unsqueeze(1) < inputs) & ~impossible
         mass = (probs.exp().sum(2) * running).sum(0)
         losses = losses + (mass - mass.detach())
     if reduction == "mean":

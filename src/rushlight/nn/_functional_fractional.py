@@ -25,11 +25,12 @@ def _spread(value: Any, n: int) -> tuple[Any, ...]:
 
 def _starts(sample: Tensor, size: int, output: int, kernel: int) -> Tensor:
     """Where the windows of one dimension start, for each sample of each channel."""
-    last = _ops["full"]((*sample.shape, 1), size - kernel, dtype=_C.int64)
+    last = _ops["full"]((*sample.shape, 1), size - kernel, dtype=_C.int64, device=sample.device)
     if output == 1:
         return last
     step = (size - kernel) / (output - 1)
-    at = (_ops["arange"](output - 1, dtype=sample.dtype) + sample.unsqueeze(-1)) * step
+    steps = _ops["arange"](output - 1, dtype=sample.dtype, device=sample.device)
+    at = (steps + sample.unsqueeze(-1)) * step
     return _ops["cat"]([at.long() - (sample.unsqueeze(-1) * step).long(), last], -1)
 
 
@@ -79,12 +80,12 @@ def _pool(
             f"fractional_max_pool{n}d got {samples.size(1)} for {batched.size(1)} channels"
         )
     samples = samples[: batched.size(0)]
-    index = _ops["zeros"]((*batched.shape[:2], *[1] * (2 * n)), dtype=_C.int64)
+    index = _ops["zeros"]((*batched.shape[:2], *[1] * (2 * n)), dtype=_C.int64, device=batched.device)
     lengths = batched.shape[2:]
     for i in range(n):  # the samples of two dimensions come in the order width, height
         sample = samples[..., n - 1 - i if n == 2 else i]
         starts = _starts(sample, lengths[i], outputs[i], kernel[i])
-        places = starts.unsqueeze(-1) + _ops["arange"](kernel[i])
+        places = starts.unsqueeze(-1) + _ops["arange"](kernel[i], device=starts.device)
         shape = [*batched.shape[:2], *[1] * (2 * n)]
         shape[2 + i], shape[2 + n + i] = outputs[i], kernel[i]
         index = index * lengths[i] + places.reshape(shape)

@@ -57,9 +57,10 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     axes = []
     for length in size[2:]:
-        steps = _ops["linspace"](-1, 1, length, dtype=theta.dtype)
+        options = {"dtype": theta.dtype, "device": theta.device}
+        steps = _ops["linspace"](-1, 1, length, **options)
         if length == 1:
-            steps = _ops["zeros"](1, dtype=theta.dtype)
+            steps = _ops["zeros"](1, **options)
         axes.append(steps if align_corners else steps * ((length - 1) / length))
     places = list(reversed(_ops["meshgrid"](*axes, indexing="ij")))
     base = _ops["stack"]([*places, _ops["ones_like"](places[0])], -1).reshape(-1, n + 1)

@@ -42,10 +42,10 @@ def geqrf(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def householder_product(a: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections that ``geqrf`` gives."""
     n, k = a.size(-2), a.size(-1)
-    q = _ops["eye"](n, k, dtype=a.dtype).expand(*a.shape[:-2], n, k)
-    unit = _ops["eye"](n, dtype=a.dtype)
+    q = _ops["eye"](n, k, dtype=a.dtype, device=a.device).expand(*a.shape[:-2], n, k)
+    unit = _ops["eye"](n, dtype=a.dtype, device=a.device)
     for i in reversed(range(tau.size(-1))):
-        below = _ops["where"](_ops["arange"](n) > i, a[..., i], 0.0)
+        below = _ops["where"](_ops["arange"](n, device=a.device) > i, a[..., i], 0.0)
         direction = (below + unit[i]).unsqueeze(-1)
         factor = tau[..., i, None, None]
         q = q - factor * (direction @ (direction.transpose(-2, -1) @ q))

@@ -187,6 +187,16 @@ class StateMethods(HookMethods):
             )
         try:
             if not assign:
+                if param.is_meta and not given.is_meta:
+                    import warnings
+
+                    warnings.warn(
+                        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                        "parameter in the current model, which is a no-op. (Did you mean to pass "
+                        "`assign=True` to assign items in the state dictionary to their "
+                        "corresponding key in the module instead of copying them in place?)",
+                        stacklevel=2,
+                    )
                 param.copy_(given)
                 return None
             if isinstance(param, Parameter):

@@ -143,7 +143,7 @@ class _LazyNormBase(LazyModuleMixin):
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**options)
             self.running_var = UninitializedBuffer(**options)
-            self.num_batches_tracked = _ops["zeros"]((), dtype=_C.int64)
+            self.num_batches_tracked = _ops["zeros"]((), dtype=_C.int64, device=device)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:

@@ -336,7 +336,11 @@ class Module(TraversalMethods, StateMethods):
                 continue
             grad = param.grad
             with no_grad():
-                param.data = fn(param)
+                made = fn(param)
+                if made.device == param.device:
+                    param.data = made
+                else:  # another tensor: who holds the old one keeps it
+                    param = type(param)(made, param.requires_grad)
                 if grad is not None:
                     param.grad = None
                     flag = grad.requires_grad

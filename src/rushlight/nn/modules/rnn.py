@@ -242,7 +242,7 @@ class RNNBase(Module):
         return states[0]
 
     def _zeros(self, input: Tensor, expected: tuple[int, ...]) -> tuple[Tensor, ...]:
-        return (_ops["zeros"](expected, dtype=input.dtype),)
+        return (_ops["zeros"](expected, dtype=input.dtype, device=input.device),)
 
     def _check_dims(self, states: tuple[Tensor, ...], batched: bool) -> None:
         expected = 3 if batched else 2
@@ -387,5 +387,5 @@ class LSTM(RNNBase):
 
     def _zeros(self, input: Tensor, expected: tuple[int, ...]) -> tuple[Tensor, ...]:
         memory = (*expected[:2], self.hidden_size)
-        zeros = _ops["zeros"]
-        return zeros(expected, dtype=input.dtype), zeros(memory, dtype=input.dtype)
+        options = {"dtype": input.dtype, "device": input.device}
+        return _ops["zeros"](expected, **options), _ops["zeros"](memory, **options)

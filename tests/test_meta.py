@@ -1,0 +1,372 @@
+"""Tensors of the device meta: every op says of them what it says of tensors with elements."""
+
+import copy
+import io
+import pickle
+import threading
+
+import pytest
+
+import rushlight as torch
+from registry import ENTRIES, is_pointwise, path, samples_of
+from rushlight import nn
+from samples import SAMPLES, function
+
+DTYPES = [torch.float32, torch.int64, torch.bool, torch.complex64]
+# Ops whose result's shape is in the elements of an argument, always or for some arguments: masks,
+# counts, lengths of sequences, places to split at.
+ALWAYS = {"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"}
+SOMETIMES = {
+    "Tensor.__getitem__", "bincount", "equal", "gru", "index_put", "lstm", "nn.functional.one_hot",
+    "repeat_interleave", "rnn_relu", "rnn_tanh", "tensor_split",
+}  # fmt: skip
+IN_GRADIENTS = {"masked_scatter"}  # that of the source is a masked_select
+NO_DATA = r"meta tensor"
+
+
+def shadow(t):
+    """A meta tensor with the facts of t: its layout, its place in its storage, its view-ness."""
+    if not isinstance(t, torch.Tensor):
+        return t
+    room = t.untyped_storage().nbytes() // t.element_size()
+    flat = torch.empty(room, dtype=t.dtype, device="meta")
+    return flat.as_strided(t.shape, t.stride(), t.storage_offset())
+
+
+def shadows(value):
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        return type(value)(map(shadows, value))
+    return shadow(value)
+
+
+def facts(result):
+    """What both must agree on."""
+    if isinstance(result, torch.Tensor):
+        return (tuple(result.shape), result.stride(), result.dtype, result.storage_offset())
+    if isinstance(result, (tuple, list)):
+        return tuple(map(facts, result))
+    return type(result)
+
+
+def outcome(f, args, kwargs):
+    try:
+        return f(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+
+
+def places(result):
+    if isinstance(result, torch.Tensor):
+        yield result.device.type
+    elif isinstance(result, (tuple, list)):
+        for part in result:
+            yield from places(part)
+
+
+def compare(name, f, sample):
+    """Whether it ran on both; raises where they differ."""
+    args, kwargs = sample
+    ours, error = outcome(f, shadows(args), {k: shadows(v) for k, v in kwargs.items()})
+    theirs, wanted = outcome(f, args, kwargs)
+    if name in ALWAYS | SOMETIMES and error is not None and wanted is None:
+        assert isinstance(error, NotImplementedError) and "meta tensor" in str(error)
+        return False
+    if wanted is not None:
+        assert type(error) is type(wanted), f"{wanted!r} on the CPU, {error!r} on meta"
+        return False
+    if error is not None:
+        raise error
+    assert facts(ours) == facts(theirs)
+    has_tensors = any(isinstance(a, torch.Tensor) for a in flat(args))
+    assert not has_tensors or set(places(ours)) <= {"meta"}
+    return True
+
+
+def flat(values):
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def drawn(make, dtype):
+    """The samples; none of a dtype that they cannot be made of."""
+    try:
+        return list(make(dtype, 0))
+    except RuntimeError:
+        assert dtype.is_complex
+        return []
+
+
+def cases():
+    for name in sorted(SAMPLES):
+        yield name, SAMPLES[name]
+    for entry in ENTRIES:
+        if is_pointwise(entry):
+            yield path(entry), lambda dtype, seed, e=entry: samples_of(e, dtype)
+
+
+CASES = list(cases())
+IDS = [f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("name", "make"), CASES, ids=IDS)
+def test_results_have_the_facts_of_the_cpu(name, make):
+    f = function(name)
+    ran = [compare(name, f, sample) for dtype in DTYPES for sample in drawn(make, dtype)]
+    assert any(ran) != (name in ALWAYS)
+
+
+def leaves(values):
+    return [
+        v for v in flat(values)
+        if isinstance(v, torch.Tensor) and (v.is_floating_point() or v.is_complex())
+    ]  # fmt: skip
+
+
+def total(result):
+    """A number that every differentiable part of the result takes part in."""
+    parts = [t for t in flat([result]) if isinstance(t, torch.Tensor) and t.requires_grad]
+    parts = [torch.view_as_real(t) if t.is_complex() else t for t in parts]
+    return sum((t.sum() for t in parts), start=torch.zeros((), device=parts[0].device)) if (
+        parts
+    ) else None
+
+
+def gradients(f, args, kwargs):
+    tensors = leaves([args, list(kwargs.values())])
+    for t in tensors:
+        t.requires_grad_()
+    try:
+        loss = total(f(*args, **kwargs))
+        if loss is None or not loss.requires_grad:
+            return None
+        return facts(torch.autograd.grad(loss, tensors, allow_unused=True))
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(("name", "make"), CASES, ids=IDS)
+def test_gradients_have_the_facts_of_the_cpu(name, make):
+    f = function(name)
+    for args, kwargs in make(torch.float32, 0):
+        others, keywords = shadows(args), {k: shadows(v) for k, v in kwargs.items()}
+        found = gradients(f, others, keywords)
+        if name in ALWAYS | SOMETIMES | IN_GRADIENTS and found is NotImplementedError:
+            continue
+        assert found == gradients(f, args, kwargs)
+
+
+class TestMaking:
+    def test_factories(self):
+        made = [
+            torch.zeros(2, 3, device="meta"), torch.ones(2, device="meta"),
+            torch.rand(2, 2, device="meta"), torch.randn(3, device="meta"),
+            torch.arange(5, device="meta"), torch.linspace(0, 1, 4, device="meta"),
+            torch.full((2,), 3.0, device="meta"), torch.eye(3, device="meta"),
+            torch.tensor([[1, 2]], device="meta"), torch.randint(0, 5, (2, 2), device="meta"),
+            torch.empty(4, device=torch.device("meta")), torch.randperm(4, device="meta"),
+            torch.tril_indices(3, 3, device="meta"),
+        ]  # fmt: skip
+        assert all(t.is_meta and not t.is_cpu and t.device == torch.device("meta") for t in made)
+        assert [tuple(t.shape) for t in made[4:8]] == [(5,), (4,), (2,), (3, 3)]
+
+    def test_no_memory_is_taken(self):
+        x = torch.empty(1 << 40, device="meta")
+        y = (x * 2 + x).view(1 << 20, 1 << 20).T
+        assert y.shape == (1 << 20, 1 << 20) and y.stride() == (1, 1 << 20)
+
+    def test_like_and_new(self):
+        x = torch.ones(2, 3, dtype=torch.float64, device="meta")
+        made = [torch.zeros_like(x), x.new_ones(4), x.new_empty(1), torch.rand_like(x), x.clone()]
+        assert all(t.is_meta and t.dtype == torch.float64 for t in made)
+        assert torch.zeros_like(x, device="cpu").is_cpu
+        assert torch.zeros_like(torch.ones(2), device="meta").is_meta
+
+    def test_a_default_for_the_thread(self):
+        seen = []
+        torch.set_default_device("meta")
+        try:
+            assert torch.get_default_device() == torch.device("meta")
+            assert torch.ones(2).is_meta and torch.tensor([1.0]).is_meta
+            other = threading.Thread(target=lambda: seen.append(torch.ones(1).device.type))
+            other.start()
+            other.join()
+        finally:
+            torch.set_default_device(None)
+        assert torch.ones(2).is_cpu and seen == ["cpu"]
+
+    def test_blocks(self):
+        with torch.device("meta"):
+            assert torch.ones(2).is_meta
+            with torch.device("cpu"):
+                assert torch.ones(2).is_cpu
+            assert torch.ones(2).is_meta and torch.ones(2, device="cpu").is_cpu
+        assert torch.ones(2).is_cpu
+        with pytest.raises(KeyError), torch.device("meta"):
+            raise KeyError
+        assert torch.ones(2).is_cpu
+
+        @torch.device("meta")
+        def made(n):
+            return torch.ones(n)
+
+        assert made(3).is_meta and made.__name__ == "made" and torch.ones(1).is_cpu
+
+
+class TestMoving:
+    def test_there(self):
+        x = torch.arange(6.0).reshape(2, 3).T
+        y = x.to("meta")
+        assert y.is_meta and y.shape == (3, 2) and y.stride() == x.stride()
+        assert y.to("meta") is y and y.to(torch.float64).is_meta
+
+    def test_and_not_back(self):
+        x = torch.ones(2, device="meta")
+        with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
+            x.to("cpu")
+        with pytest.raises(NotImplementedError, match="no data"):
+            torch.zeros(2).copy_(x)
+
+    def test_copies_into_it_are_nothing(self):
+        x = torch.ones(2, device="meta")
+        assert x.copy_(torch.zeros(2)) is x and x.is_meta
+
+    def test_gradients_come_back(self):
+        x = torch.ones(3, requires_grad=True)
+        y = (x.to("meta") * 2).sum()
+        with pytest.raises(NotImplementedError, match="no data"):
+            y.backward()
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda t: t.sum().item(), lambda t: t.tolist(), lambda t: bool(t.sum()),
+            lambda t: t.numpy(), lambda t: float(t[0]), lambda t: memoryview(t),
+            lambda t: torch.equal(t, t), lambda t: t.nonzero(), lambda t: t[t > 0],
+            lambda t: t.unique(), lambda t: torch.utils.dlpack.to_dlpack(t),
+        ],
+    )  # fmt: skip
+    def test_elements_are_refused(self, read):
+        with pytest.raises((NotImplementedError, BufferError), match=NO_DATA):
+            read(torch.ones(3, device="meta"))
+
+    def test_devices_do_not_mix(self):
+        x, y = torch.ones(3), torch.ones(3, device="meta")
+        for mix in (lambda: x + y, lambda: torch.cat([x, y]), lambda: y.matmul(x), lambda: x.mul_(y)):
+            with pytest.raises(RuntimeError, match="at least two devices"):
+                mix()
+
+    def test_nor_gradients(self):
+        x = torch.ones(3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="Mismatch in device"):
+            (x * 2).backward(torch.ones(3, device="meta"))
+        with pytest.raises(RuntimeError, match="different device"):
+            x.grad = torch.ones(3, device="meta")
+        with pytest.raises(RuntimeError, match="incompatible tensor type"):
+            x.data = torch.ones(3, device="meta")
+        y = x * 2
+        y.register_hook(lambda g: g.to("meta"))
+        with pytest.raises(RuntimeError, match="device"):
+            y.sum().backward()
+
+    def test_numbers_go_with_any(self):
+        y = torch.ones(3, device="meta")
+        assert (y + 1).is_meta and (torch.tensor(2.0) * y).is_meta
+        assert torch.where(y > 0, y, torch.tensor(0.0)).is_meta
+
+    def test_host_indices(self):
+        y = torch.ones(4, 3, device="meta")
+        assert y[torch.tensor([0, 2])].shape == (2, 3)
+
+
+class TestUses:
+    def test_it_prints(self):
+        assert repr(torch.ones(2, 3, device="meta")) == "tensor(..., device='meta', size=(2, 3))"
+        text = repr(torch.ones(2, device="meta", dtype=torch.int64))
+        assert text == "tensor(..., device='meta', size=(2,), dtype=torch.int64)"
+        assert "requires_grad=True" in repr(torch.ones(1, device="meta", requires_grad=True))
+
+    def test_copies_and_pickles(self):
+        x = torch.empty_strided((2, 3), (1, 2), device="meta", requires_grad=True)
+        for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+            assert y.is_meta and y.stride() == (1, 2) and y.requires_grad and y is not x
+
+    def test_files(self):
+        file = io.BytesIO()
+        torch.save({"w": torch.ones(2, 3, device="meta").T}, file)
+        file.seek(0)
+        w = torch.load(file)["w"]
+        assert w.is_meta and w.shape == (3, 2) and w.stride() == (1, 3)
+        file = io.BytesIO()
+        torch.save(torch.ones(2, 3), file)
+        file.seek(0)
+        assert torch.load(file, map_location="meta").is_meta
+
+    def test_a_model_is_built_and_filled(self):
+        def build(**options):
+            return nn.Sequential(
+                nn.Conv2d(3, 4, 3, **options), nn.BatchNorm2d(4, **options), nn.Flatten(),
+                nn.Linear(16, 5, **options), nn.LSTM(5, 3, **options),
+            )  # fmt: skip
+
+        source = build()
+        for model in (build(device="meta"), self.under_meta(build)):
+            assert all(t.is_meta for t in model.state_dict().values())
+            x = torch.ones(2, 3, 4, 4, device="meta")
+            out = model(x)[0]
+            assert out.is_meta and out.shape == (2, 3)
+            out.sum().backward()
+            assert all(p.grad.is_meta and p.grad.shape == p.shape for p in model.parameters())
+            model.zero_grad()
+            with pytest.raises(NotImplementedError, match="to_empty"):
+                model.to("cpu")
+            model.load_state_dict(source.state_dict(), assign=True)
+            y = torch.rand(2, 3, 4, 4)
+            source.eval(), model.eval()
+            assert torch.equal(model(y)[0], source(y)[0])
+
+    def under_meta(self, build):
+        with torch.device("meta"):
+            return build()
+
+    def test_to_empty(self):
+        model = nn.Linear(2, 3, device="meta")
+        old = model.weight
+        assert model.to_empty(device="cpu") is model
+        assert model.weight.is_cpu and isinstance(model.weight, nn.Parameter) and old.is_meta
+        model.load_state_dict(nn.Linear(2, 3).state_dict())
+        assert model(torch.ones(1, 2)).shape == (1, 3)
+
+    def test_loading_into_meta_warns(self):
+        model = nn.Linear(2, 3, device="meta")
+        with pytest.warns(UserWarning, match="assign=True"):
+            model.load_state_dict(nn.Linear(2, 3).state_dict())
+        assert model.weight.is_meta
+
+    def test_optimizers(self):
+        model = nn.Linear(2, 3, device="meta")
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+            optimizer = kind(model.parameters(), lr=0.1)
+            model(torch.ones(4, 2, device="meta")).sum().backward()
+            optimizer.step()
+            assert all(p.is_meta for p in model.parameters())
+
+    def test_higher_derivatives_and_transforms(self):
+        x = torch.ones(3, device="meta", requires_grad=True)
+        g = torch.autograd.grad((x.sin() * x).sum(), x, create_graph=True)[0]
+        assert torch.autograd.grad(g.sum(), x)[0].is_meta
+        assert torch.func.jacrev(torch.sin)(x.detach()).shape == (3, 3)
+        assert torch.func.vmap(torch.sin)(x.detach()).is_meta
+        assert torch.func.jvp(torch.sin, (x.detach(),), (x.detach(),))[1].is_meta
+
+    def test_in_place_and_views(self):
+        x = torch.zeros(2, 3, device="meta")
+        view = x[0]
+        view.add_(1)
+        assert x._version == 1 and view._base is x and x.data_ptr() == 0
+        torch.add(x, x, out=x)
+        x[0] = 5
+        x[:, 1:].normal_()
+        assert x._version >= 3
