@@ -69,7 +69,8 @@ def compare(name, f, sample):
     ours, error = outcome(f, shadows(args), {k: shadows(v) for k, v in kwargs.items()})
     theirs, wanted = outcome(f, args, kwargs)
     if name in ALWAYS | SOMETIMES and error is not None and wanted is None:
-        assert isinstance(error, NotImplementedError) and "meta tensor" in str(error)
+        assert isinstance(error, NotImplementedError)
+        assert "meta tensor" in str(error)
         return False
     if wanted is not None:
         assert type(error) is type(wanted), f"{wanted!r} on the CPU, {error!r} on meta"
@@ -129,9 +130,11 @@ def total(result):
     """A number that every differentiable part of the result takes part in."""
     parts = [t for t in flat([result]) if isinstance(t, torch.Tensor) and t.requires_grad]
     parts = [torch.view_as_real(t) if t.is_complex() else t for t in parts]
-    return sum((t.sum() for t in parts), start=torch.zeros((), device=parts[0].device)) if (
-        parts
-    ) else None
+    return (
+        sum((t.sum() for t in parts), start=torch.zeros((), device=parts[0].device))
+        if (parts)
+        else None
+    )
 
 
 def gradients(f, args, kwargs):
@@ -175,7 +178,8 @@ class TestMaking:
     def test_no_memory_is_taken(self):
         x = torch.empty(1 << 40, device="meta")
         y = (x * 2 + x).view(1 << 20, 1 << 20).T
-        assert y.shape == (1 << 20, 1 << 20) and y.stride() == (1, 1 << 20)
+        assert y.shape == (1 << 20, 1 << 20)
+        assert y.stride() == (1, 1 << 20)
 
     def test_like_and_new(self):
         x = torch.ones(2, 3, dtype=torch.float64, device="meta")
@@ -189,20 +193,23 @@ class TestMaking:
         torch.set_default_device("meta")
         try:
             assert torch.get_default_device() == torch.device("meta")
-            assert torch.ones(2).is_meta and torch.tensor([1.0]).is_meta
+            assert torch.ones(2).is_meta
+            assert torch.tensor([1.0]).is_meta
             other = threading.Thread(target=lambda: seen.append(torch.ones(1).device.type))
             other.start()
             other.join()
         finally:
             torch.set_default_device(None)
-        assert torch.ones(2).is_cpu and seen == ["cpu"]
+        assert torch.ones(2).is_cpu
+        assert seen == ["cpu"]
 
     def test_blocks(self):
         with torch.device("meta"):
             assert torch.ones(2).is_meta
             with torch.device("cpu"):
                 assert torch.ones(2).is_cpu
-            assert torch.ones(2).is_meta and torch.ones(2, device="cpu").is_cpu
+            assert torch.ones(2).is_meta
+            assert torch.ones(2, device="cpu").is_cpu
         assert torch.ones(2).is_cpu
         with pytest.raises(KeyError), torch.device("meta"):
             raise KeyError
@@ -212,15 +219,20 @@ class TestMaking:
         def made(n):
             return torch.ones(n)
 
-        assert made(3).is_meta and made.__name__ == "made" and torch.ones(1).is_cpu
+        assert made(3).is_meta
+        assert made.__name__ == "made"
+        assert torch.ones(1).is_cpu
 
 
 class TestMoving:
     def test_there(self):
         x = torch.arange(6.0).reshape(2, 3).T
         y = x.to("meta")
-        assert y.is_meta and y.shape == (3, 2) and y.stride() == x.stride()
-        assert y.to("meta") is y and y.to(torch.float64).is_meta
+        assert y.is_meta
+        assert y.shape == (3, 2)
+        assert y.stride() == x.stride()
+        assert y.to("meta") is y
+        assert y.to(torch.float64).is_meta
 
     def test_and_not_back(self):
         x = torch.ones(2, device="meta")
@@ -231,7 +243,8 @@ class TestMoving:
 
     def test_copies_into_it_are_nothing(self):
         x = torch.ones(2, device="meta")
-        assert x.copy_(torch.zeros(2)) is x and x.is_meta
+        assert x.copy_(torch.zeros(2)) is x
+        assert x.is_meta
 
     def test_gradients_come_back(self):
         x = torch.ones(3, requires_grad=True)
@@ -254,7 +267,12 @@ class TestMoving:
 
     def test_devices_do_not_mix(self):
         x, y = torch.ones(3), torch.ones(3, device="meta")
-        for mix in (lambda: x + y, lambda: torch.cat([x, y]), lambda: y.matmul(x), lambda: x.mul_(y)):
+        for mix in (
+            lambda: x + y,
+            lambda: torch.cat([x, y]),
+            lambda: y.matmul(x),
+            lambda: x.mul_(y),
+        ):
             with pytest.raises(RuntimeError, match="at least two devices"):
                 mix()
 
@@ -273,7 +291,8 @@ class TestMoving:
 
     def test_numbers_go_with_any(self):
         y = torch.ones(3, device="meta")
-        assert (y + 1).is_meta and (torch.tensor(2.0) * y).is_meta
+        assert (y + 1).is_meta
+        assert (torch.tensor(2.0) * y).is_meta
         assert torch.where(y > 0, y, torch.tensor(0.0)).is_meta
 
     def test_host_indices(self):
@@ -291,14 +310,19 @@ class TestUses:
     def test_copies_and_pickles(self):
         x = torch.empty_strided((2, 3), (1, 2), device="meta", requires_grad=True)
         for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-            assert y.is_meta and y.stride() == (1, 2) and y.requires_grad and y is not x
+            assert y.is_meta
+            assert y.stride() == (1, 2)
+            assert y.requires_grad
+            assert y is not x
 
     def test_files(self):
         file = io.BytesIO()
         torch.save({"w": torch.ones(2, 3, device="meta").T}, file)
         file.seek(0)
         w = torch.load(file)["w"]
-        assert w.is_meta and w.shape == (3, 2) and w.stride() == (1, 3)
+        assert w.is_meta
+        assert w.shape == (3, 2)
+        assert w.stride() == (1, 3)
         file = io.BytesIO()
         torch.save(torch.ones(2, 3), file)
         file.seek(0)
@@ -316,7 +340,8 @@ class TestUses:
             assert all(t.is_meta for t in model.state_dict().values())
             x = torch.ones(2, 3, 4, 4, device="meta")
             out = model(x)[0]
-            assert out.is_meta and out.shape == (2, 3)
+            assert out.is_meta
+            assert out.shape == (2, 3)
             out.sum().backward()
             assert all(p.grad.is_meta and p.grad.shape == p.shape for p in model.parameters())
             model.zero_grad()
@@ -335,7 +360,9 @@ class TestUses:
         model = nn.Linear(2, 3, device="meta")
         old = model.weight
         assert model.to_empty(device="cpu") is model
-        assert model.weight.is_cpu and isinstance(model.weight, nn.Parameter) and old.is_meta
+        assert model.weight.is_cpu
+        assert isinstance(model.weight, nn.Parameter)
+        assert old.is_meta
         model.load_state_dict(nn.Linear(2, 3).state_dict())
         assert model(torch.ones(1, 2)).shape == (1, 3)
 
@@ -365,7 +392,9 @@ class TestUses:
         x = torch.zeros(2, 3, device="meta")
         view = x[0]
         view.add_(1)
-        assert x._version == 1 and view._base is x and x.data_ptr() == 0
+        assert x._version == 1
+        assert view._base is x
+        assert x.data_ptr() == 0
         torch.add(x, x, out=x)
         x[0] = 5
         x[:, 1:].normal_()

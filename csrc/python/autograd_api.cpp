@@ -75,8 +75,8 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
           "] has a dtype of torch.", name(meta.dtype), ".");
     if (g->device() != meta.device)
       fail("Mismatch in device: grad_output[", i, "] is on ", kDeviceNames[g->device().type],
-           " and output[", i, "] on ", kDeviceNames[meta.device.type],
-           ". The output was made at ", made.text_with_source());
+           " and output[", i, "] on ", kDeviceNames[meta.device.type], ". The output was made at ",
+           made.text_with_source());
     Var grad(g);
     if (g->dtype != meta.dtype) {
       GradMode mode(create_graph);

@@ -80,7 +80,9 @@ def _pool(
             f"fractional_max_pool{n}d got {samples.size(1)} for {batched.size(1)} channels"
         )
     samples = samples[: batched.size(0)]
-    index = _ops["zeros"]((*batched.shape[:2], *[1] * (2 * n)), dtype=_C.int64, device=batched.device)
+    index = _ops["zeros"](
+        (*batched.shape[:2], *[1] * (2 * n)), dtype=_C.int64, device=batched.device
+    )
     lengths = batched.shape[2:]
     for i in range(n):  # the samples of two dimensions come in the order width, height
         sample = samples[..., n - 1 - i if n == 2 else i]

@@ -86,9 +86,7 @@ class RNNCellBase(Module):
             input = input.unsqueeze(0)
         if hx is None:
             zeros = _C._namespaces[""]["zeros"]
-            hx = zeros(
-                (input.size(0), self.hidden_size), dtype=input.dtype, device=input.device
-            )
+            hx = zeros((input.size(0), self.hidden_size), dtype=input.dtype, device=input.device)
         elif not batched:
             hx = hx.unsqueeze(0)
         result = self._step(input, hx)
@@ -174,9 +172,7 @@ class LSTMCell(RNNCellBase):
             input = input.unsqueeze(0)
         if hx is None:
             zeros = _C._namespaces[""]["zeros"]
-            state = zeros(
-                (input.size(0), self.hidden_size), dtype=input.dtype, device=input.device
-            )
+            state = zeros((input.size(0), self.hidden_size), dtype=input.dtype, device=input.device)
             hx = (state, state)
         elif not batched:
             hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
