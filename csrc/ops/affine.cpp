@@ -254,8 +254,8 @@ enum LinearNode { kAddmm, kMm, kView, kUnsafeView, kSqueeze };
 // x @ weight^T + bias in one node, under the name that torch's last node has.
 template <LinearNode Node>
 struct LinearLayer : General {
-  static constexpr const char* names[] = {"AddmmBackward0", "MmBackward0", "ViewBackward0",
-                                          "UnsafeViewBackward0", "SqueezeBackward4"};
+  static constexpr const char* names[5] = {"AddmmBackward0", "MmBackward0", "ViewBackward0",
+                                           "UnsafeViewBackward0", "SqueezeBackward4"};
   static constexpr auto signature = "linear(Tensor input, Tensor weight, Tensor? bias=None)";
   static constexpr auto grad_name = names[Node];
   static constexpr auto saves = "weight|input|";

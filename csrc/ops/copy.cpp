@@ -359,7 +359,7 @@ Var zeros(const Ints& sizes, DType dtype, Device device) {
 
 Var integers(const std::vector<int64_t>& numbers, Device device) {
   Var v = empty({int64_t(numbers.size())}, DType::I64, device);
-  on(v).write(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
+  if (!numbers.empty()) on(v).write(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
   return v;
 }
 

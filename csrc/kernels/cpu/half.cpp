@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define RL_F16C 1
+#include <cpuid.h>
+
 #include "kernels/cpu/wide512.h"
 #endif
 
@@ -40,7 +42,10 @@ __attribute__((target("avx,f16c"))) int64_t halves_f16c(F16* out, const float* i
 }
 
 bool has_f16c() {
-  static const bool yes = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
+  static const bool yes = [] {
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  }();
   return yes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/simd.h"
 
@@ -21,6 +22,19 @@ template <> struct Lane<8> { using type = uint64_t; };
 template <int Size>
 using Vector __attribute__((vector_size(16))) = typename Lane<Size>::type;
 
+#ifdef __clang__
+template <int Size, int... I>
+RL_INLINE void interleave(Vector<Size> a, Vector<Size> b, Vector<Size>& low, Vector<Size>& high,
+                          std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  low = __builtin_shufflevector(a, b, (I / 2 + I % 2 * n)...);
+  high = __builtin_shufflevector(a, b, (n / 2 + I / 2 + I % 2 * n)...);
+}
+template <int Size>
+RL_INLINE void interleave(Vector<Size> a, Vector<Size> b, Vector<Size>& low, Vector<Size>& high) {
+  interleave<Size>(a, b, low, high, std::make_integer_sequence<int, 16 / Size>());
+}
+#else
 template <int Size>
 RL_INLINE void interleave(Vector<Size> a, Vector<Size> b, Vector<Size>& low, Vector<Size>& high) {
   constexpr int n = 16 / Size;
@@ -35,6 +49,7 @@ RL_INLINE void interleave(Vector<Size> a, Vector<Size> b, Vector<Size>& low, Vec
   low = __builtin_shuffle(a, b, low_mask);
   high = __builtin_shuffle(a, b, high_mask);
 }
+#endif
 
 // A square of 16 / Size items a side: each of the log2 rounds is a perfect shuffle of the rows.
 template <int Size>
