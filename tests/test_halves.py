@@ -117,3 +117,20 @@ def test_the_gradient_of_a_small_norm_is_finite():
     x = torch.full((2, 2), 1e-6, dtype=torch.float16, requires_grad=True)
     torch.linalg.vector_norm(x, 2, -1).sum().backward()
     np.testing.assert_allclose(values(x.grad), 0.5**0.5, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("wrap", [float, lambda n: torch.tensor(n, dtype=torch.float64)])
+def test_a_number_beside_halves_is_rounded_first(dtype, wrap):
+    h = torch.tensor([0.1], dtype=dtype)
+    number = wrap(0.1)
+    assert (h == number).item()
+    assert not (h > number).item()
+    assert (h - number).item() == (h % number).item() == 0
+    assert h.clone().sub_(number).item() == 0
+    assert torch.sub(h, number, out=torch.empty(1, dtype=dtype)).item() == 0
+    assert torch.func.vmap(lambda x: x - number)(h[None]).item() == 0
+    # Products and quotients keep its digits.
+    many = torch.arange(1, 200).to(dtype)
+    wanted = (many.double() * 0.1).float().to(dtype)
+    assert torch.equal(many * number, wanted)

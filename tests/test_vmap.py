@@ -582,3 +582,15 @@ def test_as_strided_of_samples_with_gaps():
     assert vmap(run, in_dims=1)(rows).tolist() == [[[0, 1, 2], [1, 2, 3]], [[1, 2, 3], [2, 3, 4]]]
     with pytest.raises(RuntimeError, match="reaches outside of its input"):
         vmap(run, in_dims=1)(rows.requires_grad_() * 1)
+
+
+def test_a_graph_of_samples_leaves_other_backward_passes_alone():
+    """While it lived, all of them took the way of gradients that are differentiated."""
+    b = torch.rand(3, requires_grad=True)
+    kept = torch.func.vmap(lambda u: u * b)(torch.rand(2, 2, 3))
+    x = torch.ones(3, 4, requires_grad=True)
+    loss = torch.nn.functional.nll_loss(x, torch.tensor([3, 0, 2])) * float("nan")
+    loss.backward()
+    assert int(x.grad.isnan().sum()) == 3
+    kept.sum().backward()
+    assert b.grad.shape == (3,)

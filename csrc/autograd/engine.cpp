@@ -19,6 +19,14 @@ namespace {
 
 bool later(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
+// Whether hidden dimensions of vmap take part: fused kernels do not see them, nor tangents.
+bool sees_batches(Node* node, const Var* grads, uint32_t outputs) {
+  if (!batched_tensors) return false;
+  for (uint32_t i = 0; i < outputs; i++)
+    if (node->meta(i).batch || (grads[i] && batch_of(grads[i].get()))) return true;
+  return false;
+}
+
 class Run {
  public:
   explicit Run(Request& request) : request_(request), captured_(request.inputs.size()) {}
@@ -154,8 +162,8 @@ class Run {
     Var& sum = at(to.node).incoming(to.node, to.nr);
     if (!sum) {
       sum = std::move(grad);
-    } else if (!differentiable() && is_exclusive(sum.get()) && sum->dtype == grad->dtype &&
-               sum->sizes == grad->sizes &&
+    } else if (!recorded_ && !batched(sum, grad) && is_exclusive(sum.get()) &&
+               sum->dtype == grad->dtype && sum->sizes == grad->sizes &&
                (sum->contiguous || has_distinct_elements(sum->sizes, sum->strides))) {
       ops::accumulate_into(sum.get(), grad.get());
     } else {
@@ -240,7 +248,8 @@ class Run {
     bool any = has_any(grads, outputs);
 
     uint32_t edges = node->edge_count;
-    if (node->cls->deposit && any && !differentiable() && !node->hooks && !modes.anomaly) {
+    bool differentiable = recorded_ || sees_batches(node, grads, outputs);
+    if (node->cls->deposit && any && !differentiable && !node->hooks && !modes.anomaly) {
       deposit(node, grads[0]);
       return;
     }
@@ -251,7 +260,7 @@ class Run {
       many.resize(edges);
       results = many.data();
     }
-    Pass pass{request_.create_graph, differentiable(), grads, results};
+    Pass pass{request_.create_graph, differentiable, grads, results};
     if (!wanted_.empty()) pass.wanted = wanted_edges(node);
     bool function = is_function(node);
     if (structural_zeros && !function && all_zero(grads, outputs)) [[unlikely]] {
@@ -352,8 +361,9 @@ class Run {
            !modes.watched && !modes.profiled && !modes.autocast && !saved_hooks.stack;
   }
 
-  // Fused kernels see neither tangents nor hidden dimensions, which gradients get on the way.
-  bool differentiable() const { return recorded_ || batched_tensors; }
+  static bool batched(const Var& a, const Var& b) {
+    return batched_tensors && (batch_of(a.get()) || batch_of(b.get()));
+  }
 
   Request& request_;
   uint32_t number_ = 0;
@@ -412,7 +422,8 @@ std::vector<Var> call_node(Node* node, std::vector<Var>& grads) {
     if (grads[0]) accumulate_grad(accumulated_variable(node), grads[0], record);
     return results;
   }
-  Pass pass{record, record || dual_levels || batched_tensors, grads.data(), results.data()};
+  bool batches = sees_batches(node, grads.data(), uint32_t(grads.size()));
+  Pass pass{record, record || dual_levels || batches, grads.data(), results.data()};
   pass.wanted = 0;
   for (uint32_t i = 0; i < node->edge_count; i++)
     if (node->edges[i].node) pass.wanted |= uint64_t(1) << (i < 63 ? i : 63);

@@ -124,6 +124,7 @@ struct RsubScaled : Binary<RsubScaled> {
 RL_POINTWISE(RsubScaled)
 
 struct Mul : Binary<Mul> {
+  static constexpr bool wide_numbers = true;
   static constexpr auto name = "mul";
   static constexpr auto aliases = "multiply";
   static constexpr auto doc = "mul(a, b): the product a * b, with broadcasting and type promotion.";
@@ -145,6 +146,7 @@ V quotient(V a, V b) {
 }
 
 struct Div : Binary<Div> {
+  static constexpr bool wide_numbers = true;
   static constexpr auto name = "div";
   static constexpr auto aliases = "divide true_divide";
   static constexpr auto doc = "div(a, b): the quotient a / b; integers give floating results.";
@@ -161,6 +163,7 @@ RL_POINTWISE(Div)
 // Rounds the quotient down; integers stay integers. Division by a zero integer is undefined in
 // C++ and gives zero here.
 struct FloorDivide : Binary<FloorDivide> {
+  static constexpr bool wide_numbers = true;
   static constexpr auto name = "floor_divide";
   static constexpr auto doc = "floor_divide(a, b): the quotient rounded towards minus infinity.";
   static void validate(const Var* in) { check_divisor(in); }
@@ -581,7 +584,8 @@ Var pow_number(const Var& a, const Var& exponent) {
       return apply<Pow>(a, Var(bool(*exponent->host<Bool>()) ? 1.0 : 0.0));
     return apply<Pow>(a, exponent);
   }
-  double e = *to(exponent, DType::F64)->host<double>();
+  bool half = compute_type(a.dtype()) != a.dtype();
+  double e = *to(half ? to(exponent, a.dtype()) : exponent, DType::F64)->host<double>();
   const Pointwise& op = e == 2   ? pointwise_info<PowTwo>()
                         : e == 3 ? pointwise_info<PowThree>()
                                  : pointwise_info<PowScalar>();

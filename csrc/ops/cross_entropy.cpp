@@ -241,7 +241,9 @@ struct NllLossOf : General {
     if (weight) w = *weight;
     if (b.create_graph()) {
       Var counts = weights_of(input.sizes(), input.dtype(), *target, w, ignore_index, 0);
-      b[0] = ops::neg(score_gradient(b.g(), reduce, scale, shape.dim) * counts);
+      // What is not chosen has no gradient, whatever that of the loss is.
+      Var g = score_gradient(b.g(), reduce, scale, shape.dim) * counts;
+      b[0] = math::where(counts == Var(0), Var(0), ops::neg(g));
       return;
     }
     Var t = class_targets(*target, shape, ignore_index), g = ops::contiguous(b.g());

@@ -439,6 +439,7 @@ struct Nextafter : Composite {
 RL_OP(Nextafter)
 
 struct Ldexp : Binary<Ldexp> {
+  static constexpr bool wide_numbers = true;
   static constexpr auto name = "ldexp";
   static constexpr auto signature = "ldexp(Tensor input, Tensor other)";
   static constexpr auto doc = "ldexp(x, n): x * 2**n.";

@@ -286,9 +286,9 @@ void leave_unfinished(Node* node, Tensor* into) {
   PyErr_Restore(type, value, trace);
 }
 
-[[gnu::noinline]] Var run_into(const Pointwise& op, const Var* in, const double* params,
-                               Tensor* into, bool inplace, DType common, DType compute,
-                               const Ints& sizes) {
+[[gnu::noinline]] Var run_into(const Pointwise& op, const Var* in, const Var* read,
+                               const double* params, Tensor* into, bool inplace, DType common,
+                               DType compute, const Ints& sizes) {
   DType result = op.result == Result::Bool              ? DType::Bool
                  : op.produced[int(compute)] != compute ? real_of(common)
                                                         : common;
@@ -315,10 +315,10 @@ void leave_unfinished(Node* node, Tensor* into) {
   Var safe[3];
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) {
-    safe[i] = in[i];
-    if (overlaps_partly(in[i].get(), resized ? resized.get() : into)) {
+    safe[i] = read[i];
+    if (overlaps_partly(read[i].get(), resized ? resized.get() : into)) {
       GradMode off(false);
-      safe[i] = ops::clone(in[i]);
+      safe[i] = ops::clone(read[i]);
     }
     operands[i] = safe[i].get();
   }
@@ -341,6 +341,16 @@ void leave_unfinished(Node* node, Tensor* into) {
     rebase_history(into, {node, 0});
   }
   return Var(into);
+}
+
+// Halves are computed in float, but what stands beside them is a half first, as in torch.
+[[gnu::noinline]] void round_operands(const Pointwise& op, const Var* in, DType common,
+                                      Var* rounded) {
+  Plain plain;
+  for (int i = 0; i < op.inputs; i++) {
+    bool kept = in[i].dtype() == common || (op.wide_numbers && in[i].dim() == 0);
+    rounded[i] = kept ? in[i] : ops::to(alias(in[i].get()), common);
+  }
 }
 
 Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
@@ -396,7 +406,14 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     Ints sizes = in[0].sizes();
     for (int i = 1; i < op.inputs; i++)
       if (!(in[i].sizes() == sizes)) sizes = broadcast(sizes, in[i].sizes());
-    if (into) return run_into(op, in, params, into, inplace, common, compute, sizes);
+    Var rounded[3];
+    const Var* read = in;
+    if (compute != common) [[unlikely]] {
+      round_operands(op, in, common, rounded);
+      read = rounded;
+      for (int i = 0; i < op.inputs; i++) operands[i] = rounded[i].get();
+    }
+    if (into) return run_into(op, in, read, params, into, inplace, common, compute, sizes);
     DType result = op.result == Result::Bool              ? DType::Bool
                    : op.produced[int(compute)] != compute ? real_of(common)
                                                           : common;

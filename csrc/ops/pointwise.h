@@ -64,6 +64,7 @@ struct Pointwise {
   bool differentiable;
   bool selects;        // a zero derivative means "not chosen": it stops even an infinite gradient
   bool whole_history;  // see autograd/history.h
+  bool wide_numbers;   // beside halves, single numbers keep their digits
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
   kernel::Lanes forward[kDTypes];
@@ -103,6 +104,7 @@ struct PointwiseDefaults {
   static constexpr bool selects = false;
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
+  static constexpr bool wide_numbers = false;
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -354,6 +356,7 @@ Pointwise make_pointwise() {
   p.cost = Op::cost;
   p.selects = Op::selects;
   p.whole_history = Op::whole_history;
+  p.wide_numbers = Op::wide_numbers;
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {

@@ -10,6 +10,9 @@ from registry import ENTRIES, is_pointwise, path, samples_of
 
 LARGEST = 300
 SEEDS = 3
+# What follows a call: PyTorch conjugates lazily, and its statistics have no gradients.
+LATER = {"conj": ".resolve_conj()"}
+LATER |= dict.fromkeys(["native_batch_norm", "native_layer_norm"], "[0]")
 
 
 def reference(name):
@@ -25,9 +28,13 @@ OPS = [
     e
     for e in ENTRIES
     if e["forms"] and e["family"] not in ("random", "creation") and reference(path(e))
+    if e["name"] not in ("as_strided_scatter", "polar", "native_group_norm")  # wrong in PyTorch
 ]
 IN_PLACE = [
-    e for e in OPS if "inplace" in e["forms"] and hasattr(torch.Tensor, e["name"].rstrip("_") + "_")
+    e
+    for e in OPS
+    if "inplace" in e["forms"] and hasattr(torch.Tensor, e["name"].rstrip("_") + "_")
+    if e["name"] != "addbmm"  # resizes in PyTorch
 ]
 WITH_OUT = [e for e in OPS if "out" in e["forms"]]
 
@@ -77,7 +84,8 @@ class Call:
         """The call in one of the forms that the op has."""
         method = "method" in self.entry["forms"] and hasattr(torch.Tensor, self.entry["name"])
         method = method and self.args[0][0] in "vu"
-        return self.method() if method and random.random() < 0.4 else self.function()
+        text = self.method() if method and random.random() < 0.4 else self.function()
+        return text + LATER.get(self.entry["name"], "")
 
     def in_place(self):
         return self.method("" if self.entry["name"].endswith("_") else "_")
@@ -93,7 +101,7 @@ class Call:
 
 
 def draw_call(entries, dtype, random, tensor):
-    """A call of one of the ops; `tensor(sample, exchangeable)` gives the name for a tensor."""
+    """A call of one of the ops; `tensor(sample, exchangeable, promotes)` names a tensor."""
     for _ in range(20):
         entry = random.choice(entries)
         found = samples(OPS.index(entry), dtype, random.randrange(SEEDS))
@@ -109,7 +117,7 @@ def draw_call(entries, dtype, random, tensor):
     def written(value):
         if isinstance(value, rushlight.Tensor):
             # Indices must stay in range; other integers and all floats may be exchanged.
-            return tensor(value, value.dtype == drawn and (floating or pointwise))
+            return tensor(value, value.dtype == drawn and (floating or pointwise), pointwise)
         if isinstance(value, (list, tuple)):
             inside = ", ".join(map(written, value))
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if value else ''})"

@@ -1,11 +1,12 @@
 """Draw random programs: each kind of statement is a method of Generator, drawn by its weight."""
 
 import random
+import re
 
 import torch
 
 from oracle.fuzz.calls import IN_PLACE, OPS, WITH_OUT, draw_call
-from oracle.fuzz.compare import numbers
+from oracle.fuzz.compare import numbers, readable
 from oracle.fuzz.program import VARIABLE, Session, Statement
 
 DTYPES = {
@@ -43,12 +44,11 @@ def kind(weight):
     return register
 
 
-def readable(t):
-    """Parts of a tensor that was written to cannot even be looked at in PyTorch."""
-    try:
-        return t.grad_fn is not t
-    except RuntimeError:
-        return False
+def overlaps(t):
+    """Whether elements share memory."""
+    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1
+    cells = torch.arange(max(reach, 1)).as_strided(tuple(t.shape), tuple(t.stride()))
+    return t.numel() > 1 and cells.unique().numel() < t.numel()
 
 
 class Generator:
@@ -68,7 +68,6 @@ class Generator:
             self.random.choices(kinds, weights)[0](self)
             if self.session.ended:
                 return
-        self.session.finish()
 
     # What there is
 
@@ -107,7 +106,7 @@ class Generator:
         constant = self.session.constant(data)
         text = f"torch.tensor({constant}, dtype=torch.{dtype})"
         if stride is not None:
-            text += f".as_strided({shape}, {stride}, {offset})"
+            text += f".as_strided({shape}, {stride}, {offset}).detach()"
         if 0 in shape:
             text = f"torch.empty({shape}, dtype=torch.{dtype})"
         if requires_grad and ("float" in dtype or "complex" in dtype):
@@ -115,7 +114,7 @@ class Generator:
         self.do(f"{name} = {text}")
         return name
 
-    def like(self, sample, exchangeable):
+    def like(self, sample, exchangeable, promotes):
         """The name of a variable in place of a sample: one that fits, or a copy of the sample."""
         dtype, shape = str(sample.dtype).removeprefix("torch."), tuple(sample.shape)
         roll = self.random.random()
@@ -123,7 +122,7 @@ class Generator:
             there = [
                 n
                 for n in self.tensors(lambda t: tuple(t.shape) == shape)
-                if (str(self.value(n).dtype) == str(sample.dtype) or roll < 0.04)
+                if (str(self.value(n).dtype) == str(sample.dtype) or (promotes and roll < 0.04))
                 and self.is_tame(n)
             ]
             if there:
@@ -147,6 +146,11 @@ class Generator:
             return bool(t.abs().max() < 100) or self.random.random() < 0.05
         return True
 
+    def is_writable(self, name):
+        """Gradients and tangents whose elements share memory are PyTorch's alone."""
+        theirs, ours = (space[name] for space in self.session.spaces.values())
+        return overlaps(theirs) == overlaps(ours)
+
     def call(self, entries=OPS, among=DTYPES):
         return draw_call(entries, self.dtype(among), self.random, self.like)
 
@@ -159,11 +163,13 @@ class Generator:
 
     def unpack(self, name):
         """Names for the tensors of a result that is a tuple."""
-        value = self.value(name)
+        value, last = self.value(name), self.session.program.statements[-1].text
+        # A recurrent layer is one node: its results do not depend on each other.
+        copied = ".clone()" if re.search(r"lstm|gru|rnn", last) else ""
         if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
             for number, part in list(enumerate(value))[:3]:
                 if isinstance(part, torch.Tensor):
-                    self.do(f"{self.new()} = {name}[{number}]")
+                    self.do(f"{self.new()} = {name}[{number}]{copied}")
 
     def assign(self, expression, chance=0.12):
         name = self.new()
@@ -192,17 +198,24 @@ class Generator:
     @kind(10)
     def in_place(self):
         call = self.call(IN_PLACE)
-        if call and call.args[0][0] == "v":
+        if call and call.args[0][0] == "v" and self.is_writable(call.args[0]):
             self.do(self.within(call.in_place()))
 
     @kind(2)
     def with_out(self):
         call = self.call(WITH_OUT)
-        target = self.pick(lambda t: not t.requires_grad or self.random.random() < 0.2)
+        target = self.pick(lambda t: not t.requires_grad)
+        if call is None or target is None or not self.is_writable(target):
+            return
+        names = VARIABLE.findall(call.function())
         # PyTorch resizes a target before it reads the arguments.
-        apart = call and not any(target in VARIABLE.findall(a) for a in call.args)
-        if apart and target and call.entry["result"] == "Tensor":
-            call.kwargs["out"] = target
+        apart = all(self.value(n) is not self.value(target) for n in names)
+        if not apart or call.entry["result"] != "Tensor":
+            return
+        call.kwargs["out"] = target
+        if any(self.value(n).requires_grad for n in names) and self.random.random() < 0.8:
+            self.do(f"with torch.no_grad():\n    {call.function()}")
+        else:
             self.do(self.within(call.function()))
 
     @kind(5)
@@ -214,7 +227,7 @@ class Generator:
         symbol = self.random.choice(symbols)
         scalar = self.random.choice(["2", "0.5", "-1.5", "True", "3", "1j"])
         other = scalar if self.random.random() < 0.4 else self.pick()
-        if self.random.random() < 0.25:
+        if self.random.random() < 0.25 and self.is_writable(left):
             self.do(self.within(f"{left} {symbol}= {other}" if symbol in "+-*/" else f"-{left}"))
         elif self.random.random() < 0.2:
             self.assign(f"{scalar} {symbol} {left}")
@@ -255,7 +268,7 @@ class Generator:
     @kind(6)
     def write(self):
         name = self.pick(lambda t: not (t.requires_grad and t.is_leaf) or not t.ndim)
-        if name is None:
+        if name is None or not self.is_writable(name):
             return
         index = self.index(name)
         other = self.pick()
@@ -267,11 +280,13 @@ class Generator:
     @kind(3)
     def custom_function(self):
         name = self.pick(lambda t: t.dtype.is_floating_point)
-        if name:
+        if name and self.is_writable(name):
             scale = ", 0.5"
-            function = self.random.choice(
-                ["Cube", "Exponential", "Doubled", "Parts", "Turned", "Softened"]
-            )
+            functions = ["Cube", "Exponential", "Parts", "Turned", "Softened"]
+            # PyTorch forgets the hooks of what a Function overwrites.
+            if not any(f"{name}.register" in s.text for s in self.session.program.statements):
+                functions.append("Doubled")
+            function = self.random.choice(functions)
             self.assign(f"{function}.apply({name}{scale if function == 'Softened' else ''})")
 
     @kind(4)
@@ -290,7 +305,9 @@ class Generator:
         how = ["{}.detach()", "{}.data", "{}.clone()", "copy.deepcopy({})"]
         how += ["pickle.loads(pickle.dumps({}))", "{}.grad", "{}.double()", "{}.float()"]
         if name:
-            self.assign(self.random.choice(how).format(name))
+            text = self.random.choice(how).format(name)
+            # Copies made in inference mode require grad, and PyTorch records next to nothing of it.
+            self.assign(text, 0 if "pickle" in text or "deepcopy" in text else 0.12)
 
     @kind(4)
     def hook(self):
@@ -362,7 +379,7 @@ class Generator:
     def function(self):
         """A call with one variable as the argument `u` of a function."""
         call = self.call(among=FLOATS)
-        names = [] if call is None else call.variables()
+        names = [] if call is None or call.entry["result"] == "bool" else call.variables()
         names = [n for n in names if self.value(n).dtype.is_floating_point]
         if not names:
             return None, None
@@ -383,7 +400,7 @@ class Generator:
             f"torch.func.grad({total})({name})",
             f"torch.func.grad({twice})({name})",
             f"torch.func.jvp({first}, ({name},), (torch.ones_like({name}),))",
-            f"torch.func.vjp({first}, {name})[0]",
+            f"torch.func.vjp({first}, {name})[0].clone()",  # of the identity, it is the argument
             f"torch.func.vmap({first}, in_dims={dim}, out_dims=-1)({stack})",
             f"torch.func.vmap(lambda u: {body}, in_dims={dim})({stack})",
             f"torch.func.vmap(torch.func.grad({total}), {dim})({stack})",

@@ -6,6 +6,7 @@ An exception does not end a program: its class is part of what is compared.
 """
 
 import ast
+import contextlib
 import copy
 import pathlib
 import pickle
@@ -16,10 +17,19 @@ import numpy as np
 import torch
 
 import rushlight
-from oracle.fuzz.allowed import allowance, excuse, stops
-from oracle.fuzz.compare import TOLERANCES, Difference, Fact, account, coarsest, difference
+from oracle.fuzz.allowed import Case, allowance, ends, excuse, stops
+from oracle.fuzz.compare import (
+    PRECISIONS,
+    TOLERANCES,
+    Difference,
+    Fact,
+    account,
+    coarsest,
+    difference,
+)
 
 LIBRARIES = {"torch": torch, "rushlight": rushlight}
+unseen = rushlight.autograd.grad_mode._unsafe_preserve_version_counter
 VARIABLE = re.compile(r"\bv\d+\b")
 
 
@@ -48,6 +58,7 @@ class Definitions:
 
 
 DEFINITIONS = Definitions()
+LIFTED = r"modified by an inplace operation|a second time"
 SLOWLY = {"vmap": "looped", "jacrev": "jacobian", "jacfwd": "jacobian", "hessian": "hessian"}
 ALIASES = {
     "copy": "import copy",
@@ -101,6 +112,28 @@ class Program:
         self.statements = list(statements)
         self.constants = constants or {}
 
+    def sources(self):
+        """The last statement and those that its variables come from."""
+        names, found, before = set(self.statements[-1].variables), [], None
+        while before != len(found):
+            before, found = len(found), [self.statements[-1]]
+            for number, statement in reversed(list(enumerate(self.statements[:-1]))):
+                # A write counts if it may have been to something made of these names before.
+                changed = statement.defines or set(statement.variables)
+                kin = names if statement.defines else self.made_of(names, number)
+                if changed & kin:
+                    found.append(statement)
+                    names |= set(statement.variables)
+        return found
+
+    def made_of(self, names, number):
+        """These names and those that statements before this one made of them."""
+        names = set(names)
+        for statement in self.statements[:number]:
+            if names & set(statement.variables):
+                names |= statement.defines
+        return names
+
     def source(self, raising=(), shown=()):
         """The program as Python text; with `import rushlight as torch` it runs on rushlight."""
         used = set().union(*(s.names for s in self.statements))
@@ -128,8 +161,8 @@ class Session:
         self.before = before
         self.spaces = {n: namespace(L, self.program.constants) for n, L in LIBRARIES.items()}
         self.versions = {name: {} for name in LIBRARIES}
-        # What was computed from narrow numbers stays as coarse, whatever holds it.
-        self.tolerance = 0.0
+        # What was computed from narrow numbers is as coarse, whatever holds it.
+        self.tolerance, self.tolerances = 0.0, {}
         self.ended = None
         self.raising = []
 
@@ -144,55 +177,75 @@ class Session:
     def run(self, statement):
         """Run one statement on both: whether it succeeded. A Difference if they disagree."""
         self.program.statements.append(statement)
-        if "autocast" in statement.text:
-            self.tolerance = TOLERANCES["bfloat16"]
         errors = {}
         for name, space in self.spaces.items():
             if self.before:
                 self.before(self.program, name)
             errors[name] = attempt(statement, space)
         theirs, ours = errors["torch"], errors["rushlight"]
+        self.measure()
         if theirs is None and ours is None:
-            self.compare(statement.variables)
+            self.compare()
             self.count_writes(statement)
+            self.ended = self.ended or ends(statement, self.spaces)
             return True
         self.raising.append(len(self.program.statements) - 1)
         if ours is None or theirs is None or not same_class(ours, theirs):
             self.ended = allowance(self.program, ours, theirs, self.spaces)
-            if self.ended is None and ours is None:
-                self.ended = self.second_opinion()
+            if ours is None:
+                opinion = self.second_opinion()
+                if opinion is not None:
+                    self.ended = "PyTorch's vmap" if opinion else None
+                if re.search(LIFTED, str(theirs)):
+                    self.compare_lifted()
             if self.ended is None:
                 raise Difference("error", f"{shown(theirs)} → {shown(ours)}", statement.text)
         else:
             self.ended = stops(statement, theirs)
+            if not self.ended:
+                self.compare()
         return False
 
-    def compare(self, names):
-        for name in names:
+    def measure(self):
+        """The tolerance of what the last statement made or wrote."""
+        sources = self.program.sources()
+        names = {name for source in sources for name in source.variables}
+        autocast = any("autocast" in source.text for source in sources)
+        least = [TOLERANCES["bfloat16"]] if autocast else [0.0]
+        self.tolerance = max(least + [coarsest(self.spaces["torch"].get(name)) for name in names])
+        for name in {*names, "log"}:
+            self.tolerances[name] = max(self.tolerance, self.tolerances.get(name, 0.0))
+
+    def compare(self):
+        """Every variable, and what hooks saw: a difference shows at the statement that made it."""
+        names = [n for n in self.spaces["torch"] if VARIABLE.fullmatch(n)]
+        for name in [*names, "log"]:
             try:
-                theirs = account(self.spaces["torch"].get(name), torch)
+                theirs = account(self.spaces["torch"][name], torch)
             except RuntimeError as error:
                 # Parts of a tensor that was written to cannot even be looked at.
                 if "modified inplace" not in str(error):
                     raise
-                self.ended = "parts of tensors that are written"
-                return
+                continue
             ours = account(self.spaces["rushlight"].get(name), rushlight)
-            self.tolerance = max(self.tolerance, coarsest(theirs))
-            self.judge(difference(theirs, ours, self.tolerance), name)
+            tolerance = max(self.tolerance, self.tolerances.get(name, 0.0))
+            self.judge(difference(theirs, ours, tolerance), name)
             if self.ended:
                 return
+            settle(theirs, ours)
 
     def judge(self, fact, name):
         if fact:
-            self.ended = excuse(fact, self.program, self.spaces) or self.second_opinion()
+            self.ended = excuse(Case(fact, name, self.program, self.spaces))
+            if self.ended is None and self.second_opinion():
+                self.ended = "PyTorch's vmap"
             if self.ended is None:
                 last = self.program.statements[-1].text
                 raise Difference(fact.name, f"{name}: {fact.text}", last, name)
 
     def second_opinion(self):
-        """PyTorch's vmap and what is made of it fail here and there: where a loop over slices says
-        what rushlight says, the reason; else None."""
+        """PyTorch's vmap and what is made of it fail here and there: whether a loop over slices
+        says what rushlight says; None where it says nothing."""
         statement, text = self.program.statements[-1], self.program.statements[-1].text
         for name, other in SLOWLY.items():
             text = text.replace(f"torch.func.{name}(", f"{other}(")
@@ -204,8 +257,33 @@ class Session:
             ours = account(self.spaces["rushlight"][name], rushlight, with_grad=False)
             fact = difference(theirs, ours, self.tolerance)
             if fact and fact.name in ("kind", "length", "shape", "dtype", "value"):
-                return None
-        return "PyTorch's vmap"
+                return False
+        return True
+
+    def compare_lifted(self):
+        """Where PyTorch refuses to derive what was overwritten or freed: what it says if writes
+        copy what was saved before, and nothing is freed."""
+        # It does not copy what these save.
+        if any(re.search(r"max_pool|dual", s.text) for s in self.program.sources()):
+            return
+        space = namespace(torch, self.program.constants)
+        with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            for statement in self.program.statements:
+                text = re.sub(
+                    r"backward\((?!.*_graph=)", "backward(retain_graph=True, ", statement.text
+                )
+                error = attempt(Statement(text), space)
+        if error:
+            return
+        names = [n for n in self.spaces["torch"] if VARIABLE.fullmatch(n) and n in space]
+        for name in names:
+            with contextlib.suppress(RuntimeError):  # what cannot be looked at
+                theirs = account(space[name], torch)
+                ours = account(self.spaces["rushlight"].get(name), rushlight)
+                fact = difference(theirs, ours, self.tolerance)
+                if fact and fact.name in ("kind", "shape", "value"):
+                    last = self.program.statements[-1].text
+                    raise Difference(fact.name, f"lifted: {name}: {fact.text}", last, name)
 
     def count_writes(self, statement):
         """Versions of variables may begin anywhere; writes move them alike."""
@@ -221,11 +299,19 @@ class Session:
                 text = f"_version moved by {theirs} → {ours}"
                 self.judge(Fact("version", text, theirs, ours), name)
 
-    def finish(self):
-        """Compare all that is left: every variable, and what hooks saw."""
-        if self.ended is None:
-            names = self.spaces["torch"]
-            self.compare([*(n for n in names if VARIABLE.fullmatch(n)), "log"])
+
+def settle(theirs, ours):
+    """Give rushlight's tensors PyTorch's last bits: what follows may compare or round them."""
+    if isinstance(theirs, list):
+        for pair in zip(theirs, ours, strict=True):
+            settle(*pair)
+    elif isinstance(theirs, dict) and "tensor" in theirs:
+        if not np.array_equal(theirs["value"], ours["value"], equal_nan=True):
+            tensor = ours["tensor"]
+            kept = [] if tensor.is_inference() else [tensor]
+            with contextlib.suppress(RuntimeError), rushlight.inference_mode(), unseen(kept):
+                tensor.detach().copy_(rushlight.tensor(theirs["value"]))
+        settle(theirs.get("grad"), ours.get("grad"))
 
 
 def version(value, library):
@@ -262,29 +348,29 @@ def replay(program, before=None):
             session.run(statement)
             if session.ended:
                 return session, None
-        session.finish()
     except Difference as found:
         return session, found
     return session, None
 
 
-def nudged(program, scale, seed):
-    """The constants of a program, the floating point ones moved by a few last places."""
+def nudged(program, amount, seed):
+    """The constants of a program, the floating point ones moved by a part of themselves."""
     random = np.random.default_rng(seed)
     return {
-        name: array * (1 + scale * np.finfo(array.dtype).eps * random.uniform(-1, 1, array.shape))
+        name: array * (1 + amount * random.uniform(-1, 1, array.shape))
         if array.dtype.kind in "fc"
         else array
         for name, array in program.constants.items()
     }
 
 
-def is_unstable(program, name, tolerance, attempts=4):
+def is_unstable(program, name, tolerance, attempts=10):
     """Whether PyTorch's own answer for `name` moves as much when its inputs move by rounding."""
     accounts = []
+    step = max(PRECISIONS[dtype] for dtype, t in TOLERANCES.items() if t <= max(tolerance, 2e-7))
     for seed in range(attempts):
-        scale = 0.0 if seed == 0 else 4 * 8.0**seed
-        space = namespace(torch, nudged(program, scale, seed))
+        amount = min(4 * 8.0 ** (1 + seed % 3) * step, 2.0**-6) if seed else 0.0
+        space = namespace(torch, nudged(program, amount, seed))
         for statement in program.statements:
             attempt(statement, space)
         accounts.append(account(space.get(name), torch))
