@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+import reference_pointwise
 import references
 import rushlight as torch
 from registry import (
@@ -121,13 +122,22 @@ NUMPY_NAMES = {
 }  # fmt: skip
 
 
-@every(
-    [
-        e
-        for e in POINTWISE
-        if isinstance(getattr(np, NUMPY_NAMES.get(e["name"], e["name"]), None), np.ufunc)
-    ]
-)
+def has_ufunc(entry):
+    name = NUMPY_NAMES.get(entry["name"], entry["name"])
+    return isinstance(getattr(np, name, None), np.ufunc)
+
+
+@every([e for e in POINTWISE if not has_ufunc(e)])
+def test_value_is_its_definitions(entry):
+    """Of every op that NumPy has no ufunc for."""
+    f, reference = function(path(entry)), reference_pointwise.REFERENCES[entry["name"]]
+    for sample in samples_of(entry, torch.float64):
+        expected = reference(*map(values, sample.args), **sample.kwargs)
+        actual = values(f(*sample.args, **sample.kwargs))
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+@every([e for e in POINTWISE if has_ufunc(e)])
 def test_value_is_numpys(entry):
     f, reference = function(path(entry)), getattr(np, NUMPY_NAMES.get(entry["name"], entry["name"]))
     for dtype in (torch.float64, torch.int64, torch.bool, torch.complex128):
