@@ -106,8 +106,7 @@ Var all_samples(const Tensor* t);
 inline void require_plain(const Tensor* t, const char* what) {
   if (batch_of(t)) [[unlikely]]
     refuse_batched(what);
-  if (t->device() != kHost) [[unlikely]]
-    t->fail_host_access();
+  t->check_host_access();
 }
 
 }  // namespace rl

@@ -14,13 +14,15 @@ struct Table {
 };
 }  // namespace kernel
 
-// By Device::Type; null where there is no such device.
-extern const kernel::Table* const kernel_tables[];
+// By Device::Type; null where there is no such device. That of the CPU notes calls while a region is
+// recorded (ops/recording.h).
+extern const kernel::Table* kernel_tables[];
+extern const kernel::Table cpu_table;
 
 // The kernels for a tensor.
 inline const kernel::Table& on(Device device) { return *kernel_tables[device.type]; }
 inline const kernel::Table& on(const Tensor* t) { return on(t->device()); }
 inline const kernel::Table& on(const Var& v) { return on(v.get()); }
-inline const kernel::Table& on_host() { return on(kHost); }
+inline const kernel::Table& on_host() { return cpu_table; }
 
 }  // namespace rl

@@ -4,13 +4,13 @@
 
 namespace rl {
 
-namespace {
-
-constexpr kernel::Table cpu_table = {
+const kernel::Table cpu_table = {
 #define KERNEL(Result, name, parameters) .name = cpu::name,
 #include "kernels/table.def"
 #undef KERNEL
 };
+
+namespace {
 
 // ---- meta: shapes without elements. Kernels have nothing to do and find nothing amiss.
 
@@ -45,6 +45,6 @@ constexpr kernel::Table meta_table = [] {
 
 }  // namespace
 
-const kernel::Table* const kernel_tables[] = {&cpu_table, nullptr, &meta_table};
+const kernel::Table* kernel_tables[] = {&cpu_table, nullptr, &meta_table};
 
 }  // namespace rl

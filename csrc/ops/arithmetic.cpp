@@ -585,7 +585,9 @@ Var pow_number(const Var& a, const Var& exponent) {
     return apply<Pow>(a, exponent);
   }
   bool half = compute_type(a.dtype()) != a.dtype();
-  double e = *to(half ? to(exponent, a.dtype()) : exponent, DType::F64)->host<double>();
+  double e = number(exponent);
+  if (half)
+    e = a.dtype() == DType::F16 ? double(float(F16(float(e)))) : double(float(BF16(float(e))));
   const Pointwise& op = e == 2   ? pointwise_info<PowTwo>()
                         : e == 3 ? pointwise_info<PowThree>()
                                  : pointwise_info<PowScalar>();

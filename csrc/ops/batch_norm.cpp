@@ -77,6 +77,8 @@ void check_arguments(const Var& input, const Var& weight, const Var& bias, const
 // running = (1 - momentum) * running + momentum * factor * now
 void update(const Var& running, const Var& now, double momentum, double factor) {
   prepare_write(running.get(), "batch_norm");
+  if (recording) [[unlikely]]
+    recording->hold(running.get());
   Plain plain;
   Var fresh = alias(now.get());
   if (running->contiguous && running.dtype() == now.dtype() && !batch_of(running.get())) {

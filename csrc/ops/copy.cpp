@@ -14,6 +14,8 @@ namespace rl {
 namespace {
 
 void fill_bits(Tensor* into, const void* value) {
+  if (recording) [[unlikely]]
+    recording->hold(into);
   if (into->numel == 0) return;
   int64_t size = itemsize(into->dtype);
   if (into->contiguous) {
@@ -150,7 +152,8 @@ struct Fill : Linear {
       hidden.add(all);
       all = hidden.front(all);
     }
-    if (value.device() != kHost) return ops::copy_data(all.get(), value.get());
+    if (value.device() != kHost || (recording && !value->wrapped_number))
+      return ops::copy_data(all.get(), value.get());
     alignas(16) char bits[16];
     on_host().convert(into->dtype, bits, 16, value.dtype(), value->data(), 16, 1);
     fill_bits(all.get(), bits);
@@ -357,6 +360,19 @@ Var zeros(const Ints& sizes, DType dtype, Device device) {
   return v;
 }
 
+double number(const Var& v) {
+  v->check_host_access();
+  Unrecorded off;
+  Plain plain;
+  return *to(v, DType::F64)->host<double>();
+}
+int64_t whole_number(const Var& v) {
+  v->check_host_access();
+  Unrecorded off;
+  Plain plain;
+  return *to(v, DType::I64)->host<int64_t>();
+}
+
 Var integers(const std::vector<int64_t>& numbers, Device device) {
   Var v = empty({int64_t(numbers.size())}, DType::I64, device);
   if (!numbers.empty()) on(v).write(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
@@ -406,6 +422,10 @@ void copy_data(Tensor* into, const Tensor* src) {
   if (batch_of(into) || batch_of(src)) [[unlikely]]
     return copy_batched(into, src);
   if (into->numel == 0 || !has_data(into)) return;
+  if (recording) [[unlikely]] {
+    recording->hold(into);
+    recording->hold(src);
+  }
   if (!has_data(src)) [[unlikely]]
     fail_as(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data! (shape ",
             src->sizes,
@@ -453,6 +473,10 @@ void fill_data(Tensor* into, double value) {
 }
 
 void accumulate_into(Tensor* into, const Tensor* g) {
+  if (recording) [[unlikely]] {
+    recording->hold(into);
+    recording->hold(g);
+  }
   if (into->numel == 0) return;
   if (!into->contiguous && (overlaps_itself(into->sizes, into->strides) ||
                             !has_distinct_elements(into->sizes, into->strides))) {

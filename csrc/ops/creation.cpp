@@ -217,16 +217,16 @@ RL_OP(NewEmptyStrided)
 void write_range(const Var& v, const Var& start, const Var& step) {
   int64_t n = v.numel();
   if (is_integral(v.dtype())) {
-    int64_t a = *ops::to(start, DType::I64)->host<int64_t>();
-    int64_t s = *ops::to(step, DType::I64)->host<int64_t>();
+    int64_t a = ops::whole_number(start);
+    int64_t s = ops::whole_number(step);
     Var wide = empty({n}, DType::I64, kHost);
     int64_t* x = wide->host<int64_t>();
     for (int64_t i = 0; i < n; i++) x[i] = int64_t(uint64_t(a) + uint64_t(i) * uint64_t(s));
     ops::copy_data(v.get(), wide.get());
     return;
   }
-  double a = *ops::to(start, DType::F64)->host<double>();
-  double s = *ops::to(step, DType::F64)->host<double>();
+  double a = ops::number(start);
+  double s = ops::number(step);
   Var wide = empty({n}, DType::F64, kHost);
   double* x = wide->host<double>();
   for (int64_t i = 0; i < n; i++) x[i] = a + double(i) * s;
@@ -238,9 +238,9 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   bool integral =
       is_integral(start.dtype()) && is_integral(end.dtype()) && is_integral(step.dtype());
   DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
-  double a = *ops::to(start, DType::F64)->host<double>();
-  double b = *ops::to(end, DType::F64)->host<double>();
-  double s = *ops::to(step, DType::F64)->host<double>();
+  double a = ops::number(start);
+  double b = ops::number(end);
+  double s = ops::number(step);
   check(s != 0, "arange: step must be nonzero");
   check(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   check((s > 0 && b >= a) || (s < 0 && b <= a),
@@ -250,9 +250,9 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   check(count >= 0 && count < 1e15, "arange: invalid size, possible overflow: ", count);
   int64_t n = int64_t(count);
   if (integral) {
-    int64_t x = *ops::to(start, DType::I64)->host<int64_t>();
-    int64_t y = *ops::to(end, DType::I64)->host<int64_t>();
-    int64_t z = *ops::to(step, DType::I64)->host<int64_t>();
+    int64_t x = ops::whole_number(start);
+    int64_t y = ops::whole_number(end);
+    int64_t z = ops::whole_number(step);
     n = (y - x + z - (z > 0 ? 1 : -1)) / z;
   }
   Var v = empty({n}, result, chosen(device));
@@ -288,8 +288,8 @@ struct Linspace : Creation_ {
   static Var forward(const Var& start, const Var& end, int64_t steps, std::optional<DType> dtype,
                      PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
-    double a = *ops::to(start, DType::F64)->host<double>();
-    double b = *ops::to(end, DType::F64)->host<double>();
+    double a = ops::number(start);
+    double b = ops::number(end);
     Var wide = empty({steps}, DType::F64, kHost);
     double* x = wide->host<double>();
     double step = steps > 1 ? (b - a) / double(steps - 1) : 0;

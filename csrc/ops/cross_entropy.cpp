@@ -86,43 +86,43 @@ Ints loss_sizes(const Ints& input) {
   return sizes;
 }
 
-// Sum of the losses times a factor.
-Var sum_losses(const Var& each, double scale) {
-  Var out = empty({}, each.dtype(), each.device());
-  on(each).sum(each.dtype(), each.dtype(), each->data(), out->data(), 1, each.numel(), 1, scale);
+// What the sum of the losses is multiplied by: a number, which the device knows. Given targets, that
+// of the derivative, which is 0 when all of them are ignored.
+Var factor_of(Reduce reduce, const Var& total, const Var& target, int64_t ignore_index) {
+  Var factor = empty({}, DType::F64, total.device());
+  if (reduce == Reduce::Mean) {
+    GradMode off(false);
+    Var t = target ? dense_target(target) : target;
+    on(total).mean_factor(total->data<double>(), t ? t->data<int64_t>() : nullptr,
+                          t ? t.numel() : 0, ignore_index, factor->data<double>());
+  } else {
+    ops::fill_data(factor.get(), 1);
+  }
+  factor->wrapped_number = true;
+  return factor;
+}
+
+Var sum_losses(const Var& each, Reduce reduce, const Var& total) {
+  Var out = empty({}, each.dtype(), each.device()), factor = factor_of(reduce, total, Var(), 0);
+  on(each).sum_times(each.dtype(), each->data(), out->data(), each.numel(), factor->data<double>());
   return out;
 }
 
-double mean_scale(Reduce reduce, const Var& total) {
-  return reduce == Reduce::Mean && has_data(total.get()) ? 1 / *total->host<double>() : 1;
-}
-
-// The same for the derivative, which is 0 when all targets are ignored.
-double gradient_scale(Reduce reduce, const Var& total, const Var& target, int64_t ignore_index) {
-  double scale = mean_scale(reduce, total);
-  if (!std::isinf(scale)) return scale;
-  GradMode off(false);
-  Var t = dense_target(target);
-  for (int64_t i = 0; i < t.numel(); i++)
-    if (t->host<int64_t>()[i] != ignore_index) return scale;
-  return 0;
-}
-
 // The gradient of every single loss, as the kernels read it: given, or the same for all.
-Var each_gradient(const Var& g, Reduce reduce, double scale, const Ints& sizes) {
+Var each_gradient(const Var& g, Reduce reduce, const Var& factor, const Ints& sizes) {
   if (reduce == Reduce::None) return ops::contiguous(g);
-  Var one = g * Var(scale), all = empty(sizes, g.dtype(), g.device());
+  Var one = g * factor, all = empty(sizes, g.dtype(), g.device());
   ops::copy_data(all.get(), one.get());
   return all;
 }
 // The same to be multiplied with the scores, recorded.
-Var score_gradient(const Var& g, Reduce reduce, double scale, int dim) {
-  return reduce == Reduce::None ? ops::unsqueeze(g, dim) : g * Var(scale);
+Var score_gradient(const Var& g, Reduce reduce, const Var& factor, int dim) {
+  return reduce == Reduce::None ? ops::unsqueeze(g, dim) : g * factor;
 }
 
 // The tangent of the loss from what each score contributes to it.
-Var push_scores(const Var& each, Reduce reduce, int dim, double scale) {
-  return reduce == Reduce::None ? ops::sum(each, {dim}, false) : ops::sum_all(each) * Var(scale);
+Var push_scores(const Var& each, Reduce reduce, int dim, const Var& factor) {
+  return reduce == Reduce::None ? ops::sum(each, {dim}, false) : ops::sum_all(each) * factor;
 }
 
 // What each log probability counts in the loss.
@@ -168,7 +168,7 @@ struct CrossEntropyOf : General {
     }
     if (bad) fail_target(t, bad, shape.classes);
     if (Reduce(reduction) == Reduce::None) return {each, lse, total};
-    return {sum_losses(each, mean_scale(Reduce(reduction), total)), lse, total};
+    return {sum_losses(each, Reduce(reduction), total), lse, total};
   }
 
   static void vjp(Back& b, const In& input, const In& target, const In& weight, int64_t reduction,
@@ -176,20 +176,20 @@ struct CrossEntropyOf : General {
     if (!b.wants(0)) return;
     Reduce reduce = Reduce(reduction);
     ClassShape shape(input.sizes());
-    double scale = gradient_scale(reduce, b.out(2), *target, ignore_index);
+    Var factor = factor_of(reduce, b.out(2), *target, ignore_index);
     Var w;
     if (weight) w = *weight;
     if (b.create_graph()) {
       Var counts = weights_of(input.sizes(), input.dtype(), *target, w, ignore_index, smoothing);
       Var all = ops::sum(counts, {shape.dim}, true);
-      Var g = score_gradient(b.g(), reduce, scale, shape.dim);
+      Var g = score_gradient(b.g(), reduce, factor, shape.dim);
       b[0] = g * (ops::softmax(*input, shape.dim) * all - counts);
       return;
     }
     Var x = dense(*input), t = class_targets(*target, shape, ignore_index), lse = b.out(1),
         gx = empty(x.sizes(), x.dtype(), x.device());
     w = dense(w);
-    Var g = each_gradient(b.g(), reduce, scale, lse.sizes());
+    Var g = each_gradient(b.g(), reduce, factor, lse.sizes());
     Launch launch(double(x.numel()) * 3, {g.get(), x.get(), lse.get(), t.get(), w.get(), gx.get()});
     on(g).cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
                                  data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
@@ -205,7 +205,7 @@ struct CrossEntropyOf : General {
     Var counts = weights_of(input.sizes(), input.dtype(), target, weight, ignore_index, smoothing);
     Var slope = ops::softmax(input, shape.dim) * ops::sum(counts, {shape.dim}, true) - counts;
     p[0] = push_scores(p.t(0) * slope, reduce, shape.dim,
-                       gradient_scale(reduce, p.out(2), target, ignore_index));
+                       factor_of(reduce, p.out(2), target, ignore_index));
   }
 };
 
@@ -228,7 +228,7 @@ struct NllLossOf : General {
     on(x).nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index, each->data(),
                    total->data<double>(), shape.rows, shape.classes, shape.inner);
     if (Reduce(reduction) == Reduce::None) return {each, total};
-    return {sum_losses(each, mean_scale(Reduce(reduction), total)), total};
+    return {sum_losses(each, Reduce(reduction), total), total};
   }
 
   static void vjp(Back& b, const In& input, const In& target, const In& weight, int64_t reduction,
@@ -236,22 +236,22 @@ struct NllLossOf : General {
     if (!b.wants(0)) return;
     Reduce reduce = Reduce(reduction);
     ClassShape shape(input.sizes());
-    double scale = gradient_scale(reduce, b.out(1), *target, ignore_index);
+    Var factor = factor_of(reduce, b.out(1), *target, ignore_index);
     Var w;
     if (weight) w = *weight;
     if (b.create_graph()) {
       Var counts = weights_of(input.sizes(), input.dtype(), *target, w, ignore_index, 0);
       // What is not chosen has no gradient, whatever that of the loss is.
-      Var g = score_gradient(b.g(), reduce, scale, shape.dim) * counts;
+      Var g = score_gradient(b.g(), reduce, factor, shape.dim) * counts;
       b[0] = math::where(counts == Var(0), Var(0), ops::neg(g));
       return;
     }
     Var t = class_targets(*target, shape, ignore_index), g = ops::contiguous(b.g());
     w = dense(w);
     Var gx = empty(input.sizes(), g.dtype(), g.device());
-    on(g).nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, scale, t->data<int64_t>(),
-                            data_of(w), ignore_index, gx->data(), shape.rows, shape.classes,
-                            shape.inner);
+    on(g).nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, factor->data<double>(),
+                            t->data<int64_t>(), data_of(w), ignore_index, gx->data(), shape.rows,
+                            shape.classes, shape.inner);
     b[0] = gx;
   }
 
@@ -261,7 +261,7 @@ struct NllLossOf : General {
     ClassShape shape(input.sizes());
     Var counts = weights_of(input.sizes(), input.dtype(), target, weight, ignore_index, 0);
     p[0] = push_scores(ops::neg(p.t(0) * counts), reduce, shape.dim,
-                       gradient_scale(reduce, p.out(1), target, ignore_index));
+                       factor_of(reduce, p.out(1), target, ignore_index));
   }
 };
 

@@ -285,6 +285,8 @@ void execute(const OpRecord& op, Values args, void* result) {
     SameDevice same(op.name());
     each_tensor(op, args, [&](const Var& v) { same.add(v.get()); });
   }
+  if (recording) [[unlikely]]
+    each_tensor(op, args, [&](const Var& v) { recording->hold(v.get()); });
   Origins origins(op, args);
   bool requires_grad = origins.requires_grad, differentiable = op.form != Form::NonDifferentiable;
   bool records = requires_grad && differentiable && modes.records();

@@ -69,6 +69,9 @@ Var contiguous(const Var& a);
 // Adds up the dimensions that broadcasting made, so that the result has these sizes.
 Var sum_to(const Var& a, const Ints& sizes);
 Var zeros(const Ints& sizes, DType dtype, Device device);
+// The number in a tensor of one element, for the host.
+double number(const Var& v);
+int64_t whole_number(const Var& v);
 // Integers that the host knows, and 0 to n - 1 of them.
 Var integers(const std::vector<int64_t>& numbers, Device device);
 Var counting(int64_t n, Device device);

@@ -47,21 +47,33 @@ void check_index_type(const Var& index, const char* op, const char* expected) {
         expected, " for index but got: ", info(index.dtype()).tensor_name);
 }
 
-Var scalar_of(const Var& value, DType dtype) {
+namespace {
+
+// Raises where the type has no such number; where there are elements to look at.
+void check_fits(const Var& value, DType dtype) {
+  if (!has_data(value.get())) return;
+  Unrecorded once;
   c128 z;
-  on(value).convert(DType::C128, &z, 16, value.dtype(), value->data(), 16, 1);
+  on_host().convert(DType::C128, &z, 16, value.dtype(), value->host<char>(), 16, 1);
   if ((z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
       overflows(z.imag(), dtype))
     fail("value cannot be converted to type ", kNativeNames[int(dtype)], " without overflow");
+}
+
+}  // namespace
+
+Var scalar_of(const Var& value, DType dtype) {
+  check_fits(value, dtype);
+  Plain plain;
   Var number = empty({}, dtype, value.device());
-  on(number).convert(dtype, number->data(), 16, value.dtype(), value->data(), 16, 1);
+  ops::copy_data(number.get(), value.get());
   return number;
 }
 
 void check_fill(const Var& value, DType dtype) {
   if (value.dtype() == dtype || dtype == DType::Bool) return;
   Plain plain;
-  scalar_of(ops::reshape(value, {}), dtype);
+  check_fits(ops::reshape(value, {}), dtype);
 }
 
 Var row_major_copy(const Var& v) {

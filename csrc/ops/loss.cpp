@@ -371,6 +371,7 @@ RL_OP(HuberLoss)
 
 void check_probabilities(const Var& x, const char* what) {
   if (x.numel() == 0 || !has_data(x.get())) return;
+  Unrecorded once;
   GradMode off(false);
   Var dense = ops::contiguous(x), ends = empty({2}, x.dtype(), x.device());
   int64_t item = itemsize(x.dtype());

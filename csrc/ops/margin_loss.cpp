@@ -177,6 +177,7 @@ struct GaussianNllLoss : MarginLoss {
   // One variance for each element, or for each row of the last dimension.
   static Var checked(const Var& input, const Var& var) {
     if (has_data(var.get())) {
+      Unrecorded once;
       Plain plain;
       Var all = batch_of(var.get()) ? all_samples(var.get()) : alias(var.get());
       Var negative = ops::sum_all(all < Var(0));
@@ -199,10 +200,7 @@ struct GaussianNllLoss : MarginLoss {
       fail_as(PyExc_ValueError, "var is of incorrect size: gaussian_nll_loss got var of shape ",
               var.sizes(), " for an input of shape ", input.sizes());
   }
-  static double scalar(const Var& x) {
-    Plain plain;
-    return *ops::to(x, DType::F64)->host<double>();
-  }
+  static double scalar(const Var& x) { return ops::number(x); }
 };
 RL_OP(GaussianNllLoss)
 

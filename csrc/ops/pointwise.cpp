@@ -37,6 +37,12 @@ struct ChoiceType {
   ~ChoiceType() { choice_dtype = before; }
 };
 
+// Every compiled formula: the op's name and its number of parameters.
+std::unordered_map<kernel::Lanes, std::pair<const char*, int>>& compiled() {
+  static auto* all = new std::unordered_map<kernel::Lanes, std::pair<const char*, int>>;
+  return *all;
+}
+
 std::unordered_map<std::string, const Pointwise*>& table() {
   static auto* t = new std::unordered_map<std::string, const Pointwise*>;
   return *t;
@@ -61,9 +67,10 @@ class Flat {
                         t->sizes == main->sizes)) {
         data[k] = t->data();
       } else if (t->dim() == 0 && category(t->dtype) <= category(main->dtype) &&
-                 (t->wrapped_number || main->dim() > 0)) {
+                 (t->wrapped_number || main->dim() > 0) && (!recording || is_constant(t))) {
         singles |= 1u << k;
-        on(t).convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
+        if (has_data(t))
+          on_host().convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
         data[k] = numbers_[k];
       } else {
         return false;
@@ -75,6 +82,10 @@ class Flat {
   unsigned singles = 0;
 
  private:
+  // In a region that is recorded: a number that no call of it computes.
+  static bool is_constant(const Tensor* t) {
+    return t->wrapped_number && !recording->wrote(t->data());
+  }
   alignas(16) char numbers_[kernel::kMaxOperands][16];
 };
 
@@ -365,6 +376,10 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
   }
   bool any = requires_any && op.differentiable && modes.records();
 
+  if (recording) [[unlikely]] {
+    for (int i = 0; i < op.inputs; i++) recording->hold(operands[i]);
+    recording->hold(into);
+  }
   if (devices_mix) [[unlikely]] {
     SameDevice same(op.name);
     for (int i = 0; i < op.inputs; i++) same.add(operands[i]);
@@ -482,6 +497,8 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
   return run_plain(op, in, params, into, inplace);
 }
 
+std::pair<const char*, int> formula_of(kernel::Lanes lanes) { return compiled().at(lanes); }
+
 const Pointwise& find_pointwise(const char* name) {
   auto it = table().find(name);
   if (it == table().end()) fail("internal error: no pointwise op named ", name);
@@ -521,6 +538,10 @@ Var where(const Var& c, const Var& a, const Var& b) {
 namespace detail {
 
 void finish_pointwise(Pointwise& p, const char* grad_name) {
+  for (int d = 0; d < kDTypes; d++) {
+    compiled()[p.forward[d]] = {p.name, p.params};
+    for (const auto& partial : p.partial) compiled()[partial.kernel[d]] = {p.name, p.params};
+  }
   p.node.name = grad_name ? grad_name : backward_name(p.name);
   p.node.apply = apply;
   p.node.each_saved = each_saved;

@@ -86,6 +86,8 @@ struct Pointwise {
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into = nullptr,
                   bool inplace = false);
 const Pointwise& find_pointwise(const char* name);
+// The op that lanes are of, forward or a derivative: its name and its number of parameters.
+std::pair<const char*, int> formula_of(kernel::Lanes lanes);
 // The same op, recorded under another grad_fn name.
 Pointwise renamed(const Pointwise& op, const char* grad_name);
 

@@ -4,6 +4,7 @@
 #include "autograd/batch.h"
 #include "kernels/kernels.h"
 #include "ops/random.h"
+#include "ops/recording.h"
 #include "ops/write.h"
 
 namespace rl {
@@ -73,6 +74,7 @@ void fill_counter(Tensor* t, Generator* generator, const Counter& counter) {
 template <class Torch>
 void fill_torch(Tensor* t, Generator* generator, const Torch& torch) {
   if (!has_data(t)) return;
+  if (recording) refuse_recording("this distribution");
   Var view = t->contiguous ? Var(t) : permuted(Var(t), memory_order(t));
   fill_layout(view.get(), [&](Tensor* target) {
     torch(*generator->mersenne, t->dtype, target->data(), t->numel);
@@ -100,8 +102,16 @@ template <class Counter, class Torch>
 void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const Torch& torch) {
   auto fill = [&](Tensor* target) {
     if (target->numel == 0 || !has_data(target)) return;
-    if (generator->mersenne) fill_torch(target, generator, torch);
-    else fill_counter(target, generator, counter);
+    auto draw = [generator, counter, torch](Tensor* into) {
+      if (generator->mersenne) fill_torch(into, generator, torch);
+      else fill_counter(into, generator, counter);
+    };
+    if (!recording) return draw(target);
+    recording->hold(target);
+    auto* object = reinterpret_cast<PyObject*>(generator);
+    Py_INCREF(object);
+    std::shared_ptr<PyObject> alive(object, Py_DecRef);
+    act("random", [kept = Var(target), alive, draw] { draw(kept.get()); });
   };
   if (vmap_levels.empty()) fill(t);
   else fill_in_vmap(t, fill);
@@ -151,7 +161,7 @@ Var probabilities(const Var& p, const Ints& sizes) {
   check(can_expand(p.sizes(), sizes), "bernoulli_: probabilities of shape ", p.sizes(),
         " cannot be expanded to ", sizes);
   Var each = ops::contiguous(ops::to(p, DType::F64));
-  if (!has_data(each.get())) return ops::expand(each, sizes);
+  if (!has_data(each.get()) || recording) return ops::expand(each, sizes);
   const double* x = each->host<double>();
   for (int64_t i = 0; i < each.numel(); i++)
     check(x[i] >= 0 && x[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ",
@@ -164,10 +174,10 @@ void fill_uniform(Tensor* t, double from, double to, Generator* generator) {
   int64_t parts = is_complex(t->dtype) ? 2 : 1;
   fill_rows(
       t, generator,
-      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+      [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
         on.fill_uniform(real_of(d), out, parts * n, s.seed, s.offset, from, to);
       },
-      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+      [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_uniform(m, real_of(d), out, parts * n, from, to);
       });
 }
@@ -176,13 +186,14 @@ void fill_normal(Tensor* t, double mean, double std, Generator* generator) {
   check_normal(t->dtype, std);
   if (is_complex(t->dtype))
     return fill_normal(ops::view_as_real(alias(t)).get(), mean, std / std::sqrt(2.0), generator);
+  bool contiguous = t->contiguous;
   fill_rows(
       t, generator,
-      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+      [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
         on.fill_normal(d, out, n, s.seed, s.offset, mean, std);
       },
-      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
-        cpu::fill_normal(m, d, out, n, mean, std, t->contiguous);
+      [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_normal(m, d, out, n, mean, std, contiguous);
       });
 }
 
@@ -205,10 +216,10 @@ int64_t spacing(DType d, int64_t x) {
 void fill_range(Tensor* t, int64_t low, uint64_t range, Generator* generator) {
   fill_rows(
       t, generator,
-      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+      [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
         on.fill_integers(d, out, n, s.seed, s.offset, low, range);
       },
-      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+      [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_integers(m, d, out, n, low, range);
       });
 }
@@ -233,10 +244,10 @@ void fill_bernoulli(Tensor* t, double p, Generator* generator) {
   check_bernoulli(t->dtype, p);
   fill_rows(
       t, generator,
-      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+      [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
         on.fill_bernoulli(d, out, n, s.seed, s.offset, p);
       },
-      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+      [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
         cpu::fill_bernoulli(m, d, out, n, p);
       });
 }
@@ -244,14 +255,13 @@ void fill_bernoulli(Tensor* t, double p, Generator* generator) {
 void fill_bernoulli(Tensor* t, const Var& probabilities, DType type, Generator* generator) {
   bool by_memory = generator->mersenne && !t->contiguous;
   Var each = ops::contiguous(by_memory ? permuted(probabilities, memory_order(t)) : probabilities);
-  const auto* p = each->data<double>();
   fill_rows(
       t, generator,
-      [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
-        on.fill_bernoulli_each(d, out, p, n, s.seed, s.offset);
+      [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+        on.fill_bernoulli_each(d, out, each->data<double>(), n, s.seed, s.offset);
       },
-      [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
-        cpu::fill_bernoulli_each(m, d, out, p, type == DType::F64, n);
+      [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+        cpu::fill_bernoulli_each(m, d, out, each->data<double>(), type == DType::F64, n);
       });
 }
 
@@ -355,10 +365,10 @@ struct Exponential_ : InPlace {
     auto write = [&] {
       fill_rows(
           input.get(), generator,
-          [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+          [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
             on.fill_exponential(d, out, n, s.seed, s.offset, lambd);
           },
-          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+          [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
             cpu::fill_exponential(m, d, out, n, lambd);
           });
     };
@@ -444,7 +454,7 @@ struct LogNormal_ : InPlace {
     auto write = [&] {
       if (generator->mersenne)
         return fill_torch(input.get(), generator,
-                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                          [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_log_normal(m, d, out, n, mean, std);
                           });
       Var x = empty(input.sizes(), compute_type(input.dtype()), input.device());
@@ -468,12 +478,12 @@ struct Geometric_ : InPlace {
     auto write = [&] {
       if (generator->mersenne)
         return fill_torch(input.get(), generator,
-                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                          [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_geometric(m, d, out, n, p);
                           });
       Var x = empty(input.sizes(), DType::F64, input.device());
       fill_counter(x.get(), generator,
-                   [&](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
+                   [=](const kernel::Table& on, DType d, void* out, int64_t n, const Stream& s) {
                      on.fill_exponential(d, out, n, s.seed, s.offset, -std::log1p(-p));
                    });
       ops::copy_data(input.get(), math::ceil(x).get());
@@ -497,7 +507,7 @@ struct Cauchy_ : InPlace {
     auto write = [&] {
       if (generator->mersenne)
         return fill_torch(input.get(), generator,
-                          [&](cpu::Mersenne& m, DType d, void* out, int64_t n) {
+                          [=](cpu::Mersenne& m, DType d, void* out, int64_t n) {
                             cpu::fill_cauchy(m, d, out, n, median, sigma);
                           });
       Var x = empty(input.sizes(), DType::F64, input.device());

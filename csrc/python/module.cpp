@@ -28,6 +28,7 @@ extern PyMethodDef dlpack_functions[];
 extern PyMethodDef optim_functions[];
 extern PyMethodDef gradient_functions[];
 extern PyMethodDef scope_functions[];
+extern PyMethodDef recording_functions[];
 int add_node_type(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
@@ -265,6 +266,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, dlpack_functions) == 0 &&
             PyModule_AddFunctions(module, optim_functions) == 0 &&
             PyModule_AddFunctions(module, gradient_functions) == 0 &&
+            PyModule_AddFunctions(module, recording_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&
             PyModule_AddObject(module, "_namespaces", namespaces) == 0;

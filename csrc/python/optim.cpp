@@ -1,6 +1,7 @@
 // Steps of optimizers and the gradients they drop, for Python.
 #include "autograd/forward.h"
 #include "ops/functions.h"
+#include "ops/recording.h"
 #include "python/op_object.h"
 #include "python/optim_step.h"
 #include "python/tensor_type.h"
@@ -48,7 +49,15 @@ PyObject* optimizer_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       fail_as(PyExc_TypeError, "step: param_groups must be a list and state a dict");
     if (modes.intercepted) Py_RETURN_FALSE;
     const Rule& rule = rule_argument(args[0]);
-    return PyBool_FromLong(run_optimizer_step(rule, args[1], args[2]));
+    std::shared_ptr<PyObject> groups(new_reference(args[1]), Py_DecRef),
+        state(new_reference(args[2]), Py_DecRef);
+    auto done = std::make_shared<bool>(false);
+    auto step = [&rule, groups, state, done] {
+      *done = run_optimizer_step(rule, groups.get(), state.get());
+    };
+    if (recording) act("optimizer", step);
+    else step();
+    return PyBool_FromLong(*done);
   });
 }
 

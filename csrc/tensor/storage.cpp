@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "tensor/allocator.h"
 #include "tensor/error.h"
+#include "tensor/recorder.h"
 
 namespace rl {
 
@@ -43,6 +44,7 @@ Storage* blank_storage() {
   s->inference = false;
   s->exported = false;
   s->saved = false;
+  s->recorded = false;
   s->writes = nullptr;
   s->writer = {};
   s->writer_op = nullptr;
@@ -52,6 +54,8 @@ Storage* blank_storage() {
 }
 
 void attach_memory(Storage* s, int64_t bytes) {
+  if (recording && s->device == kHost) [[unlikely]]
+    return recording->attach(s, bytes);
   s->bytes = bytes;
   if (bytes <= int64_t(sizeof s->inline_data) && s->device == kHost) {
     s->data = s->inline_data;
@@ -120,9 +124,9 @@ PyObject* storage_owner(Storage* s) {
 }
 
 Storage* lazy_clone(Storage* from) {
-  if (!from->block) {  // inline or foreign: a copy now
+  if (!from->block || recording) {  // inline, foreign or recorded: a copy now
     Storage* s = new_storage(from->bytes, from->device);
-    std::memcpy(s->data, from->data, size_t(from->bytes));
+    on(s->device).copy_bytes(s->data, from->data, size_t(from->bytes));
     return s;
   }
   if (!from->shared) from->shared = new SharedBlock{1, from->data, from->block};
@@ -144,6 +148,7 @@ void own_memory(Storage* s) {
     s->shared = nullptr;
     return;
   }
+  Unrecorded off;
   char* copy = static_cast<char*>(on(s->device).allocate(s->block));
   on(s->device).copy_bytes(copy, s->data, size_t(s->bytes));
   shared->references--;

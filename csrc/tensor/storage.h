@@ -35,6 +35,7 @@ struct Storage {
   bool inference;  // made under inference_mode: versions are not counted
   bool exported;   // its address was handed out (NumPy, DLPack, data_ptr)
   bool saved;      // a graph kept a tensor of it: partial writes are logged
+  bool recorded;   // its memory is that of a recorded region, which `owner` keeps
   WriteLog* writes;
   Where writer;  // the line of the last in-place write
   const char* writer_op;
@@ -65,7 +66,8 @@ inline void release(Storage* storage) {
 }
 // Nobody else can see the memory.
 inline bool is_exclusive(const Storage* storage) {
-  return storage->references == 1 && !storage->shared && !storage->owner && !storage->exported;
+  return storage->references == 1 && !storage->shared && !storage->exported &&
+         (!storage->owner || storage->recorded);
 }
 
 }  // namespace rl

@@ -10,6 +10,7 @@
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/ints.h"
+#include "tensor/recorder.h"
 #include "tensor/storage.h"
 
 namespace rl {
@@ -70,9 +71,14 @@ struct Tensor {
   // The elements for the host to read or write; raises where it can't.
   template <class T>
   T* host() const {
+    check_host_access();
+    return data<T>();
+  }
+  void check_host_access() const {
     if (device().type != Device::CPU) [[unlikely]]
       fail_host_access();
-    return data<T>();
+    if (recording) [[unlikely]]
+      recording->check_host(storage);
   }
   [[noreturn]] void fail_host_access() const;
 };

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cpu/kernels.h"
 
 #include <cstring>
@@ -43,12 +46,25 @@ void nll_loss(DType d, const void* x, const int64_t* target, const void* weight,
   });
 }
 
-void nll_loss_backward(DType d, const void* g, int64_t g_stride, double scale,
+void mean_factor(const double* total, const int64_t* target, int64_t count, int64_t ignore_index,
+                 double* factor) {
+  *factor = 1 / *total;
+  if (!target || !std::isinf(*factor)) return;
+  if (std::all_of(target, target + count, [=](int64_t t) { return t == ignore_index; }))
+    *factor = 0;
+}
+
+void sum_times(DType d, const void* x, void* y, int64_t n, const double* factor) {
+  sum(d, d, x, y, 1, n, 1, *factor);
+}
+
+void nll_loss_backward(DType d, const void* g, int64_t g_stride, const double* factor,
                        const int64_t* target, const void* weight, int64_t ignore_index, void* gx,
                        int64_t rows, int64_t classes, int64_t inner) {
   visit_real(d, [&](auto zero) {
     using T = decltype(zero);
     using C = decltype(T() * T());
+    double scale = *factor;
     const T* w = static_cast<const T*>(weight);
     std::memset(gx, 0, size_t(rows * classes * inner) * sizeof(T));
     for (int64_t r = 0; r < rows; ++r) {
