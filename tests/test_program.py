@@ -91,9 +91,9 @@ def test_replay_is_eager(name, make):
             try:
                 program = record(call, *held)
             except RuntimeError as error:
-                assert name in READS, error
-                assert "recording" in str(error)
-                continue
+                if name in READS and "recording" in str(error):
+                    continue
+                raise
             same(program(*news), expected)
 
 

@@ -1,8 +1,8 @@
 """Programs of kernel calls: a region recorded as it runs, and run again without Python.
 
-Private. ``record(function, *inputs)`` runs the function once and keeps what it asked of the kernels,
-backward passes, optimizer steps and random numbers included. A call of the program copies new inputs
-into the recorded ones and does it all again; printed, it is a call in each line.
+Private. ``record(function, *inputs)`` runs the function once and keeps what it asked of the
+kernels, backward passes, optimizer steps and random numbers included. A call of the program copies
+new inputs into the recorded ones and does it all again; printed, it is a call in each line.
 """
 
 from __future__ import annotations
