@@ -584,3 +584,16 @@ def test_grad_has_a_quiet_name():
     with pytest.raises(RuntimeError, match="a gradient of size"):
         p._grad = torch.ones(3, dtype=torch.float64)
     assert (p * 2)._grad is None  # no warning, unlike .grad
+
+
+def test_a_tensor_that_requires_grad_and_leads_nowhere():
+    """A view without recording of a tensor with a history: rules find nothing saved."""
+    x = torch.tensor([[-0.6, 1.0, -0.2]])
+    w = torch.tensor([1.3], requires_grad=True)
+    x[x > 0] = w.sum()
+    with torch.no_grad():
+        view = x[...]
+    for norm in (torch.nn.functional.rms_norm, torch.nn.functional.layer_norm):
+        norm(view, (3,)).backward(torch.ones(1, 3))
+    torch.nn.functional.linear(view, torch.ones(2, 3)).sum().backward()
+    assert w.grad is None

@@ -195,6 +195,14 @@ def test_writes_count():
     assert x._version == version + 1
 
 
+def test_reads_do_not_count():
+    x, w = torch.ones(2, 3), torch.ones(3, 2)
+    program = record(lambda t: (t @ w).relu(), x)
+    version = w._version
+    program(x)
+    assert w._version == version
+
+
 def test_random_numbers_are_new():
     torch.manual_seed(3)
     program = record(lambda x: x + torch.rand(4), torch.zeros(4))

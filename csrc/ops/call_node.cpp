@@ -97,6 +97,11 @@ Var same_view(const OpRecord& op, const Var& of, const char* kept) {
 }
 
 void apply(Node* node, Pass& pass) {
+  // A tensor may require grad and lead nowhere: then nothing was saved.
+  bool wanted = false;
+  for (uint32_t i = 0; i < node->edge_count && !wanted; i++)
+    wanted = node->edges[i].node && pass.wants(int(i));
+  if (!wanted) return;
   const OpRecord& op = op_of(node);
   char *block = block_of(node), *kept = arguments_of(block);
   if (op.vjp) {

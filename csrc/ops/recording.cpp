@@ -54,77 +54,98 @@ class Places {
 
 namespace {
 
-// ---- arguments: what is kept of one, which memory it names, how it prints
+// ---- arguments: what is kept of one, whatever its type
+
+struct Argument {
+  enum Kind : uint8_t { Integer, Real, Type, Memory, Object } kind;
+  bool written;  // the memory, perhaps
+  union {
+    int64_t integer;
+    double real;
+    const void* data;  // of an object: the memory that it names, or null
+  };
+  std::shared_ptr<const void> object;
+};
 
 template <class T>
-constexpr bool kIsMemory = std::is_convertible_v<T, const void*>;
-
-std::string shown(int64_t x, const Places&) { return std::to_string(x); }
-std::string shown(double x, const Places&) { return concat(x); }
-std::string shown(DType d, const Places&) { return name(d); }
-std::string shown(const std::vector<int64_t>& x, const Places&) {
-  return concat(Ints(x.data(), int(x.size())));
+Argument packed(const T& x) {
+  Argument a{};
+  if constexpr (std::is_convertible_v<T, const void*>) {
+    a.kind = Argument::Memory;
+    a.written = !std::is_const_v<std::remove_pointer_t<T>>;
+    a.data = x;
+  } else if constexpr (std::is_same_v<T, DType>) {
+    a.kind = Argument::Type;
+    a.integer = int64_t(x);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    a.kind = Argument::Real;
+    a.real = x;
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+    a.kind = Argument::Integer;
+    a.integer = int64_t(x);
+  } else {
+    a.kind = Argument::Object;
+    a.data = nullptr;
+    if constexpr (requires { x.data; }) {
+      a.data = x.data;
+      a.written = !std::is_const_v<std::remove_pointer_t<decltype(x.data)>>;
+    }
+    a.object = std::make_shared<const T>(x);
+  }
+  return a;
 }
-template <class T>
-std::string shown(const T& x, const Places& places) {
-  if constexpr (kIsMemory<T>) return places.name(x);
-  else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) return std::to_string(int64_t(x));
-  else if constexpr (requires { x.data; }) return places.name(x.data);
-  else return "...";
-}
 
 template <class T>
-void point(const T& x, const Visit& visit) {
-  if constexpr (kIsMemory<T>) {
-    visit(x, !std::is_const_v<std::remove_pointer_t<T>>);
-  } else if constexpr (requires {
-                         x.data;
-                         x.row_stride;
-                       }) {
-    visit(x.data, false);
-  } else if constexpr (requires {
-                         x.data;
-                         x.head;
-                       }) {
-    visit(x.data, !std::is_const_v<std::remove_pointer_t<decltype(x.data)>>);
+const T& unpacked(const Argument& a, std::decay_t<T>& room) {
+  using D = std::decay_t<T>;
+  if constexpr (std::is_convertible_v<D, const void*>) {
+    room = static_cast<D>(const_cast<void*>(a.data));
+  } else if constexpr (std::is_floating_point_v<D>) {
+    room = D(a.real);
+  } else if constexpr (std::is_integral_v<D> || std::is_enum_v<D>) {
+    room = D(a.integer);
+  } else {
+    return *static_cast<const D*>(a.object.get());
+  }
+  return room;
+}
+
+std::string shown(const Argument& a, const Places& places) {
+  switch (a.kind) {
+    case Argument::Integer: return std::to_string(a.integer);
+    case Argument::Real: return concat(a.real);
+    case Argument::Type: return name(DType(a.integer));
+    case Argument::Object: return a.data ? places.name(a.data) : "...";
+    default: return places.name(a.data);
   }
 }
+std::string shown(const std::vector<int64_t>& x) { return concat(Ints(x.data(), int(x.size()))); }
+
+// A kernel whose arguments are numbers, shapes and memory of tensors.
+struct KernelAction : Action {
+  const char* label;
+  void (*call)(const Argument*);
+  std::vector<Argument> arguments;
+
+  KernelAction(const char* label, void (*call)(const Argument*), std::vector<Argument> arguments)
+      : label(label), call(call), arguments(std::move(arguments)) {}
+  void run() override { call(arguments.data()); }
+  void each_pointer(const Visit& visit) const override {
+    for (const Argument& a : arguments)
+      if (a.kind == Argument::Memory || a.kind == Argument::Object) visit(a.data, a.written);
+  }
+  std::string text(const Places& places) const override {
+    std::string all;
+    for (const Argument& a : arguments) all += (all.empty() ? "" : ", ") + shown(a, places);
+    return concat(label, "(", all, ")");
+  }
+};
 
 [[noreturn]] void fail_again(const char* kernel, kernel::Outside bad) {
   fail_as(PyExc_IndexError, "replay: ", kernel, " found ", bad.value, " at position ", bad.at,
           ", which is out of range");
 }
-
-// A kernel whose arguments are numbers, shapes and memory of tensors.
-template <auto Member, class Label, class... A>
-struct KernelAction : Action {
-  std::tuple<std::decay_t<A>...> arguments;
-  explicit KernelAction(const A&... a) : arguments(a...) {}
-  void run() override {
-    std::apply(
-        [](auto&... a) {
-          using R = decltype((on_host().*Member)(a...));
-          if constexpr (std::is_void_v<R>) {
-            (on_host().*Member)(a...);
-          } else if constexpr (std::is_same_v<R, kernel::Outside>) {
-            if (kernel::Outside bad = (on_host().*Member)(a...)) fail_again(Label::text, bad);
-          } else if ((on_host().*Member)(a...)) {
-            fail("replay: ", Label::text, " failed");
-          }
-        },
-        arguments);
-  }
-  void each_pointer(const Visit& visit) const override {
-    std::apply([&](const auto&... a) { (point(a, visit), ...); }, arguments);
-  }
-  std::string text(const Places& places) const override {
-    std::string all;
-    std::apply(
-        [&](const auto&... a) { ((all += (all.empty() ? "" : ", ") + shown(a, places)), ...); },
-        arguments);
-    return concat(Label::text, "(", all, ")");
-  }
-};
+[[noreturn]] void fail_again(const char* kernel) { fail("replay: ", kernel, " failed"); }
 
 // Kernels that are told shapes by arrays of the host's: closures with copies of those.
 struct Closure : Action {
@@ -154,8 +175,7 @@ std::unique_ptr<Closure> closure(std::vector<std::pair<const void*, bool>> point
   made->label = Label::text;
   made->pointers = std::move(pointers);
   made->call = std::move(call);
-  if (!sizes.empty())
-    made->more = [sizes](const Places& places) { return concat(", ", shown(sizes, places)); };
+  if (!sizes.empty()) made->more = [sizes](const Places&) { return concat(", ", shown(sizes)); };
   return made;
 }
 
@@ -171,16 +191,32 @@ template <auto Member, class Label>
 struct Recorded;
 template <class R, class... A, R (*kernel::Table::*Member)(A...), class Label>
 struct Recorded<Member, Label> {
+  template <size_t... I>
+  static void again(const Argument* a, std::index_sequence<I...>) {
+    std::tuple<std::decay_t<A>...> room;
+    if constexpr (std::is_void_v<R>) {
+      (cpu_table.*Member)(unpacked<A>(a[I], std::get<I>(room))...);
+    } else {
+      R bad = (cpu_table.*Member)(unpacked<A>(a[I], std::get<I>(room))...);
+      if constexpr (std::is_same_v<R, bool>) {
+        if (bad) fail_again(Label::text);
+      } else {
+        if (bad) fail_again(Label::text, bad);
+      }
+    }
+  }
   static R run(A... a) {
     constexpr bool can_fail = std::is_same_v<R, kernel::Outside> || std::is_same_v<R, bool>;
     if constexpr (std::is_void_v<R> || can_fail)
       if (recording)
-        the_recording()->add(std::make_unique<KernelAction<Member, Label, A...>>(a...));
-    return (on_host().*Member)(a...);
+        the_recording()->add(std::make_unique<KernelAction>(
+            Label::text, [](const Argument* kept) { again(kept, std::index_sequence_for<A...>()); },
+            std::vector<Argument>{packed(a)...}));
+    return (cpu_table.*Member)(a...);
   }
   static R refused(A... a) {
     if (recording) refuse_recording(Label::text);
-    return (on_host().*Member)(a...);
+    return (cpu_table.*Member)(a...);
   }
 };
 
@@ -450,17 +486,17 @@ constexpr kernel::Table recording_table = [] {
   OWN(adam_kernel)
   OWN(rmsprop_kernel)
   OWN(adagrad_kernel)
-  OWN(adadelta_kernel) OWN(adamax_kernel) OWN(nadam_kernel) OWN(radam_kernel) OWN(rprop_kernel)
-      OWN(asgd_kernel)
+  OWN(adadelta_kernel)
+  OWN(adamax_kernel) OWN(nadam_kernel) OWN(radam_kernel) OWN(rprop_kernel) OWN(asgd_kernel)
 #undef OWN
   // What the program would depend on.
 #define REFUSED(name) t.name = refused<&kernel::Table::name, name##_label>;
-          REFUSED(read) REFUSED(nonzero) REFUSED(range) REFUSED(scale_checked) REFUSED(fill_uniform)
-              REFUSED(fill_normal) REFUSED(fill_exponential) REFUSED(fill_integers)
-                  REFUSED(fill_bernoulli) REFUSED(fill_bernoulli_each) REFUSED(fill_permutation)
-                      REFUSED(multinomial)
+      REFUSED(read) REFUSED(nonzero) REFUSED(range) REFUSED(scale_checked) REFUSED(fill_uniform)
+          REFUSED(fill_normal) REFUSED(fill_exponential) REFUSED(fill_integers)
+              REFUSED(fill_bernoulli) REFUSED(fill_bernoulli_each) REFUSED(fill_permutation)
+                  REFUSED(multinomial)
 #undef REFUSED
-                          t.copy_strided = note_copy_strided;
+                      t.copy_strided = note_copy_strided;
   t.fill = note_fill;
   t.write = note_write;
   t.add_overlapping = note_add_overlapping;
