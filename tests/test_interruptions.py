@@ -16,6 +16,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import _C, func, nn
+from rushlight._program import record
 from rushlight.autograd import forward_ad, graph
 from rushlight.autograd.profiler import profile, record_function
 from rushlight.nn.utils import parametrize, stateless
@@ -138,6 +139,11 @@ def checkpointed_with_a_policy():
     checkpoint(MODEL, points(), memory_budget=0.5).sum().backward()
 
 
+def recorded():
+    record(lambda x: MODEL(x).sum(), torch.ones(4, 2))(torch.ones(4, 2))
+    torch.ones(1).item()  # refused while something is recorded
+
+
 def other_settings():
     with torch.random.fork_rng(), torch.backends.mkldnn.flags(enabled=False):
         torch.rand(2)
@@ -148,6 +154,7 @@ def other_settings():
 
 SCENARIOS = [
     modes,
+    recorded,
     decorated,
     mixed_precision,
     hooks_on_saved_tensors,

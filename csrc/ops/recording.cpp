@@ -487,7 +487,8 @@ constexpr kernel::Table recording_table = [] {
   OWN(rmsprop_kernel)
   OWN(adagrad_kernel)
   OWN(adadelta_kernel)
-  OWN(adamax_kernel) OWN(nadam_kernel) OWN(radam_kernel) OWN(rprop_kernel) OWN(asgd_kernel)
+  OWN(adamax_kernel)
+  OWN(nadam_kernel) OWN(radam_kernel) OWN(rprop_kernel) OWN(asgd_kernel)
 #undef OWN
   // What the program would depend on.
 #define REFUSED(name) t.name = refused<&kernel::Table::name, name##_label>;
@@ -598,6 +599,7 @@ void Recording::check_host(const Storage* s) {
 bool Recording::knows(const void* data) const { return Places(*program_).name(data) != "number"; }
 
 std::unique_ptr<Program> Recording::finish() {
+  recording = nullptr;
   for (const Program::Outer& outer : program_->outers_)
     check(outer.tensor->storage == outer.storage && outer.storage->data == outer.data,
           "recording: the memory of a tensor of shape ", outer.tensor.sizes(),

@@ -16,20 +16,11 @@ Program& program_of(PyObject* o) {
   return *program;
 }
 
-PyObject* start(PyObject*, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    new Recording;  // it is `recording` from now on
-    Py_RETURN_NONE;
-  });
-}
-
-// What was noted, as an object that _replay takes; None: it is not wanted.
-PyObject* stop(PyObject*, PyObject* wanted) {
+// What was noted so far, as an object that _replay takes: the end of a scope "recording".
+PyObject* finish(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
     check(recording, "recording: nothing is being recorded");
-    std::unique_ptr<Recording> ended(the_recording());
-    if (wanted != Py_True) Py_RETURN_NONE;
-    std::unique_ptr<Program> program = ended->finish();
+    std::unique_ptr<Program> program = the_recording()->finish();
     PyObject* capsule = PyCapsule_New(program.get(), kName, [](PyObject* c) {
       delete static_cast<Program*>(PyCapsule_GetPointer(c, kName));
     });
@@ -64,8 +55,7 @@ PyObject* text(PyObject*, PyObject* o) {
 }  // namespace
 
 PyMethodDef recording_functions[] = {
-    {"_start_recording", start, METH_NOARGS, "Notes the kernels that this thread calls."},
-    {"_stop_recording", stop, METH_O, "Ends it: the program, when it is wanted."},
+    {"_finish_recording", finish, METH_NOARGS, "The program of what was noted."},
     {"_hold", hold, METH_O, "Makes a tensor a part of the region."},
     {"_replay", replay, METH_O, "Runs a program again."},
     {"_program_text", text, METH_O, "A program, a call in each line."},

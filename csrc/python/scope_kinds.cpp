@@ -7,6 +7,7 @@
 #include "autograd/levels.h"
 #include "autograd/node.h"
 #include "autograd/zeros.h"
+#include "ops/recording.h"
 #include "python/objects.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
@@ -474,6 +475,20 @@ PyObject* mode_state(PyObject*, PyObject*) {
                        int(autocast_state.dtype));
 }
 
+// ---- recorded regions
+
+bool enter_recording(ScopeEntry& entry, PyObject*, PyObject*) {
+  int failed = guarded_int([&] {
+    entry.a = reinterpret_cast<uint64_t>(new Recording);  // it is `recording` from now on
+    return 0;
+  });
+  return failed == 0;
+}
+bool leave_recording(ScopeEntry& entry) {
+  delete reinterpret_cast<Recording*>(entry.a);
+  return true;
+}
+
 }  // namespace
 
 const ScopeKind scope_kinds[] = {
@@ -500,6 +515,7 @@ const ScopeKind scope_kinds[] = {
     {"items", enter_items, leave_items},
     {"states", enter_states, leave_states},
     {"lock", enter_lock, leave_lock},
+    {"recording", enter_recording, leave_recording},
     {"profile", enter_profile, leave_profile, the_scope},
     {"profile_range", enter_range, leave_range, the_scope},
     {nullptr, nullptr, nullptr},

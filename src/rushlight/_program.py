@@ -60,13 +60,9 @@ def record(function: Callable[..., Any], *inputs: Any) -> Program:
     >>> record(torch.sin, torch.zeros(2)).result
     tensor([0., 0.])
     """
-    _C._start_recording()
-    done = False
-    try:
+    with _C._Scope(("recording", None)):
         for tensor in inputs:
             _C._hold(tensor)
         result = function(*inputs)
-        done = True
-    finally:
-        actions = _C._stop_recording(done)
+        actions = _C._finish_recording()
     return Program(actions, inputs, result)
