@@ -20,6 +20,7 @@ class Program:
     """What a region did.
 
     >>> import rushlight as torch
+    >>> from rushlight._program import record
     >>> program = record(lambda x: x * 2 + 1, torch.ones(3))
     >>> program(torch.tensor([1.0, 2.0, 3.0]))
     tensor([3., 5., 7.])
@@ -57,6 +58,7 @@ def record(function: Callable[..., Any], *inputs: Any) -> Program:
     """Runs ``function(*inputs)``, all tensors, and gives the program of what it did.
 
     >>> import rushlight as torch
+    >>> from rushlight._program import record
     >>> record(torch.sin, torch.zeros(2)).result
     tensor([0., 0.])
     """
