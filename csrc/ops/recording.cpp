@@ -481,23 +481,34 @@ constexpr kernel::Table recording_table = [] {
   t.allocate = cpu::allocate;
   t.release = cpu::release;
   t.run_steps = cpu::run_steps;
-#define OWN(name) t.name = cpu::name;
-  OWN(sgd_kernel)
-  OWN(adam_kernel)
-  OWN(rmsprop_kernel)
-  OWN(adagrad_kernel)
-  OWN(adadelta_kernel)
-  OWN(adamax_kernel)
-  OWN(nadam_kernel) OWN(radam_kernel) OWN(rprop_kernel) OWN(asgd_kernel)
+#define OWN(name) t.name = cpu::name
+  OWN(sgd_kernel);
+  OWN(adam_kernel);
+  OWN(rmsprop_kernel);
+  OWN(adagrad_kernel);
+  OWN(adadelta_kernel);
+  OWN(adamax_kernel);
+  OWN(nadam_kernel);
+  OWN(radam_kernel);
+  OWN(rprop_kernel);
+  OWN(asgd_kernel);
 #undef OWN
   // What the program would depend on.
-#define REFUSED(name) t.name = refused<&kernel::Table::name, name##_label>;
-      REFUSED(read) REFUSED(nonzero) REFUSED(range) REFUSED(scale_checked) REFUSED(fill_uniform)
-          REFUSED(fill_normal) REFUSED(fill_exponential) REFUSED(fill_integers)
-              REFUSED(fill_bernoulli) REFUSED(fill_bernoulli_each) REFUSED(fill_permutation)
-                  REFUSED(multinomial)
+#define REFUSED(name) t.name = refused<&kernel::Table::name, name##_label>
+  REFUSED(read);
+  REFUSED(nonzero);
+  REFUSED(range);
+  REFUSED(scale_checked);
+  REFUSED(fill_uniform);
+  REFUSED(fill_normal);
+  REFUSED(fill_exponential);
+  REFUSED(fill_integers);
+  REFUSED(fill_bernoulli);
+  REFUSED(fill_bernoulli_each);
+  REFUSED(fill_permutation);
+  REFUSED(multinomial);
 #undef REFUSED
-                      t.copy_strided = note_copy_strided;
+  t.copy_strided = note_copy_strided;
   t.fill = note_fill;
   t.write = note_write;
   t.add_overlapping = note_add_overlapping;

@@ -25,8 +25,8 @@ class Program:
     >>> program(torch.tensor([1.0, 2.0, 3.0]))
     tensor([3., 5., 7.])
     >>> print(program)
-    mul(%0, $0, [3])
-    add(%1, %0, [3])
+    mul(%1, $0, [3])
+    add(%3, %1, [3])
     """
 
     def __init__(self, actions: Any, inputs: tuple[Any, ...], result: Any) -> None:
