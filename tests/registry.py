@@ -105,3 +105,12 @@ def samples_of(entry, dtype, seed=0):
         return list(pointwise_samples(entry, dtype, seed))
     generator = SAMPLES.get(path(entry))
     return list(generator(dtype, seed)) if generator else []
+
+
+def sample_makers():
+    """(path, generator of samples for a dtype and a seed) of every op that has samples."""
+    for name in sorted(SAMPLES):
+        yield name, SAMPLES[name]
+    for entry in ENTRIES:
+        if is_pointwise(entry):
+            yield path(entry), lambda dtype, seed, e=entry: samples_of(e, dtype)

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 import rushlight as torch
-from registry import ENTRIES, is_pointwise, path, samples_of
+from registry import sample_makers
 from rushlight import nn
-from samples import SAMPLES, function
+from samples import function
 
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.complex64]
 # Ops whose result's shape is in the elements of an argument, always or for some arguments: masks,
@@ -100,15 +100,7 @@ def drawn(make, dtype):
         return []
 
 
-def cases():
-    for name in sorted(SAMPLES):
-        yield name, SAMPLES[name]
-    for entry in ENTRIES:
-        if is_pointwise(entry):
-            yield path(entry), lambda dtype, seed, e=entry: samples_of(e, dtype)
-
-
-CASES = list(cases())
+CASES = list(sample_makers())
 IDS = [f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
 
 
@@ -385,6 +377,7 @@ class TestUses:
         g = torch.autograd.grad((x.sin() * x).sum(), x, create_graph=True)[0]
         assert torch.autograd.grad(g.sum(), x)[0].is_meta
         assert torch.func.jacrev(torch.sin)(x.detach()).shape == (3, 3)
+        assert torch.func.hessian(lambda t: (t**3).sum())(x.detach()).shape == (3, 3)
         assert torch.func.vmap(torch.sin)(x.detach()).is_meta
         assert torch.func.jvp(torch.sin, (x.detach(),), (x.detach(),))[1].is_meta
 
@@ -399,3 +392,14 @@ class TestUses:
         x[0] = 5
         x[:, 1:].normal_()
         assert x._version >= 3
+
+    def test_data_and_sharing(self):
+        x = torch.ones(20, device="meta")
+        assert x.data.is_meta
+        assert (x.data.add_(1) * 2).is_meta
+        assert x.share_memory_() is x
+        assert x.untyped_storage().nbytes() == 80
+
+    def test_the_tracer_of_nan_passes_them_by(self):
+        with torch.autograd.trace_nan():
+            assert (torch.ones(2, device="meta") / 0).is_meta

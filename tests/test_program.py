@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from registry import ENTRIES, is_pointwise, path, samples_of
+from registry import sample_makers
 from rushlight import nn
 from rushlight._program import record
 from rushlight.nn import functional as F
-from samples import SAMPLES, function
+from samples import function
 from support import values
 
 # Ops that read elements on the way to their result.
@@ -55,15 +55,7 @@ def same(a, b):
         assert a == b
 
 
-def cases():
-    for name in sorted(SAMPLES):
-        yield name, SAMPLES[name]
-    for entry in ENTRIES:
-        if is_pointwise(entry):
-            yield path(entry), lambda dtype, seed, e=entry: samples_of(e, dtype)
-
-
-CASES = list(cases())
+CASES = list(sample_makers())
 
 
 @pytest.mark.parametrize(

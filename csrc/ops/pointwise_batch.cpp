@@ -9,6 +9,12 @@ namespace rl {
 
 // Types are settled as for one sample: there, a tensor may have no
 // dimensions and so no say in them.
+// A number of Python, or one of the host's beside tensors of another device: the same for all samples.
+static bool stays_number(const Var& v) {
+  bool host = devices_mix && v.dim() == 0 && v.device() == kHost && !batch_of(v.get());
+  return v->wrapped_number || host;
+}
+
 Var run_batched(const Pointwise& op, const Var* in, const double* params,
                 const HiddenDims& hidden) {
   Promotion promotion;
@@ -22,7 +28,7 @@ Var run_batched(const Pointwise& op, const Var* in, const double* params,
   Var physical[3];
   for (int i = 0; i < op.inputs; i++) {
     bool weak = in[i].dim() == 0 && in[i].dtype() != common && in[i].dtype() != DType::Bool;
-    physical[i] = in[i]->wrapped_number ? in[i] : hidden.front(in[i], rank - in[i].dim());
+    physical[i] = stays_number(in[i]) ? in[i] : hidden.front(in[i], rank - in[i].dim());
     if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
   }
   return hidden.hide(run_pointwise(op, physical, params));
@@ -37,7 +43,7 @@ HiddenDims bring_front(std::initializer_list<Var*> tensors) {
   }
   if (hidden)
     for (Var* t : tensors)
-      if (*t && !(*t)->wrapped_number) *t = hidden.front(*t, rank - t->dim());
+      if (*t && !stays_number(*t)) *t = hidden.front(*t, rank - t->dim());
   return hidden;
 }
 

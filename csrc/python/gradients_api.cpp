@@ -15,7 +15,7 @@ namespace {
 bool plain_tensors(PyObject* sequence, const char* op, std::vector<Var>& into) {
   PyObject* list = PySequence_Fast(sequence, "expected a list of tensors");
   if (!list) throw PythonError{};
-  bool plain = !modes.intercepted && !recording;
+  bool plain = !modes.intercepted && (!recording || PySequence_Fast_GET_SIZE(list) == 0);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
     PyObject* o = PySequence_Fast_GET_ITEM(list, i);
     if (!is_tensor(o)) {

@@ -160,6 +160,7 @@ PyObject* get_data(Tensor* t) {
   if (saved_hooks.strict) return reinterpret_cast<PyObject*>(v.release());
   own_memory(t->storage);
   Storage* same = foreign_storage(t->storage->data, t->storage->bytes, storage_owner(t->storage));
+  same->device = t->device();
   same->inference = t->storage->inference;
   release(v->storage);
   v->storage = same;

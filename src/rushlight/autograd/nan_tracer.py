@@ -62,7 +62,9 @@ class NonFiniteError(RuntimeError):
 
 
 def _is_tracked(value: Any) -> bool:
-    return isinstance(value, _C.Tensor) and (value.is_floating_point() or value.is_complex())
+    if not isinstance(value, _C.Tensor) or value.is_meta:  # meta tensors have no elements
+        return False
+    return value.is_floating_point() or value.is_complex()
 
 
 def _tensors(value: Any) -> Iterator[Any]:

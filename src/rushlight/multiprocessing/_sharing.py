@@ -34,7 +34,7 @@ def is_shared(tensor: _C.Tensor) -> bool:
 
 def share(tensor: _C.Tensor) -> _C.Tensor:
     """Moves the tensor's storage, with all tensors on it, to shared memory."""
-    if not is_shared(tensor) and tensor._storage_bytes():
+    if not tensor.is_meta and not is_shared(tensor) and tensor._storage_bytes():
         descriptor = shared_file(tensor._storage_bytes())
         memory = mmap.mmap(descriptor, 0)
         _C._adopt_memory(tensor, memory)
