@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
     m.name
     for m in pkgutil.walk_packages(torch.__path__, "rushlight.")
-    if m.name.rsplit(".", 1)[1] not in ("__main__", "_aliased")  # which act when imported
+    if m.name.rsplit(".", 1)[1] not in ("__main__", "preload")  # which act when imported
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "design").glob("*.md"))

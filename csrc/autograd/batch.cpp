@@ -3,7 +3,7 @@
 #include <map>
 
 #include "autograd/node.h"
-#include "ops/batch.h"
+#include "call/batch.h"
 #include "ops/functions.h"
 
 namespace rl {

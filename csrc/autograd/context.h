@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "tensor/error.h"
+
 namespace rl {
 
 // The count for which the thread's modes are right.
@@ -40,5 +42,27 @@ class ModeChange {
 };
 
 int init_contexts();
+
+// Runs f in the modes of the context, turning C++ exceptions into Python ones and null.
+template <class F>
+PyObject* guarded(const F& f) {
+  try {
+    follow_context();
+    return f();
+  } catch (...) {
+    raise_current_exception();
+    return nullptr;
+  }
+}
+template <class F>
+int guarded_int(const F& f) {
+  try {
+    follow_context();
+    return f();
+  } catch (...) {
+    raise_current_exception();
+    return -1;
+  }
+}
 
 }  // namespace rl

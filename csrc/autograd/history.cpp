@@ -21,18 +21,17 @@ const NodeClass& bound_class() {
 }
 
 // A node whose first edge is the tensor's own history; the others are to follow.
-Var bound_node(Tensor* t, size_t others) {
-  Node* node = new_node(bound_class(), int(others) + 1);
-  Var hold = Var::steal(reinterpret_cast<Tensor*>(node));
-  set_edge(node, 0, t);
-  return hold;
+NodeRef bound_node(Tensor* t, size_t others) {
+  NodeRef node = NodeRef::steal(new_node(bound_class(), int(others) + 1));
+  set_edge(node.get(), 0, t);
+  return node;
 }
 
-Var with_history(Tensor* t, const Var& node) {
+Var with_history(Tensor* t, Node* node) {
   Var bound = alias(t);
   if (dual_levels) share_tangents(bound.get(), t);
-  set_history(bound.get(), reinterpret_cast<Node*>(node.get()), 0);
-  created(reinterpret_cast<Node*>(node.get()));
+  set_history(bound.get(), node, 0);
+  created(node);
   return bound;
 }
 
@@ -40,28 +39,26 @@ Var with_history(Tensor* t, const Var& node) {
 
 void bind_history(Var& grad, Node* of) {
   if (!grad || !modes.records()) return;
-  Var hold = bound_node(grad.get(), of->edge_count);
-  Node* node = reinterpret_cast<Node*>(hold.get());
+  NodeRef node = bound_node(grad.get(), of->edge_count);
   for (uint32_t i = 0; i < of->edge_count; i++) {
     Edge edge = of->edges[i];
     if (!edge.node) continue;
     Py_INCREF(edge.node);
     node->edges[i + 1] = edge;
-    if (edge.node->leads_to_python) mark(node);
+    if (edge.node->leads_to_python) mark(node.get());
   }
-  grad = with_history(grad.get(), hold);
+  grad = with_history(grad.get(), node.get());
 }
 
 void bind_history(Var& tangent, const std::vector<Var>& arguments) {
   if (!tangent || !modes.records()) return;
-  Var hold = bound_node(tangent.get(), arguments.size());
-  Node* node = reinterpret_cast<Node*>(hold.get());
+  NodeRef node = bound_node(tangent.get(), arguments.size());
   bool any = false;
   for (size_t i = 0; i < arguments.size(); i++) {
-    set_edge(node, int(i) + 1, arguments[i].get());
+    set_edge(node.get(), int(i) + 1, arguments[i].get());
     any = any || node->edges[i + 1].node;
   }
-  if (any) tangent = with_history(tangent.get(), hold);
+  if (any) tangent = with_history(tangent.get(), node.get());
 }
 
 }  // namespace rl

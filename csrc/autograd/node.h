@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <utility>
 #include <vector>
 
 #include "autograd/modes.h"
@@ -71,7 +72,7 @@ struct NodeClass {
   void (*deposit)(Node*, const Var& grad, Var& sum) = nullptr;
   bool gives_zeros = false;  // a result that is left out is zero, rather than nothing
   size_t payload = 0;
-  const OpRecord* op = nullptr;  // whose nodes they are (ops/call.h)
+  const OpRecord* op = nullptr;  // whose nodes they are (call/call.h)
   mutable PyTypeObject* type = nullptr;
 };
 
@@ -120,6 +121,31 @@ struct Node {
 
 extern PyTypeObject NodeType;
 extern const NodeClass accumulate_class;
+
+// An owned reference to a node, possibly none.
+class NodeRef {
+ public:
+  NodeRef() = default;
+  static NodeRef steal(Node* owned) {
+    NodeRef ref;
+    ref.node_ = owned;
+    return ref;
+  }
+  NodeRef(NodeRef&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  NodeRef& operator=(NodeRef&& other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NodeRef() { Py_XDECREF(node_); }
+
+  Node* get() const { return node_; }
+  Node* release() { return std::exchange(node_, nullptr); }
+  Node* operator->() const { return node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+
+ private:
+  Node* node_ = nullptr;
+};
 
 // A node with `edges` empty edges and zeroed payload, numbered and with the user's line noted.
 Node* new_node(const NodeClass& cls, int edges, int outputs = 1);

@@ -4,7 +4,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/forward.h"
-#include "ops/batch.h"
+#include "call/batch.h"
 #include "ops/functions.h"
 
 namespace rl {

@@ -16,10 +16,11 @@ struct Hash {
 };
 
 // A reference that does not keep its object; possibly to none.
+template <class T>
 class Weak {
  public:
-  explicit Weak(void* o)
-      : reference_(o ? PyWeakref_NewRef(static_cast<PyObject*>(o), nullptr) : nullptr) {
+  explicit Weak(T* o)
+      : reference_(o ? PyWeakref_NewRef(reinterpret_cast<PyObject*>(o), nullptr) : nullptr) {
     if (o && !reference_) throw PythonError{};
   }
   Weak(Weak&& other) noexcept : reference_(std::exchange(other.reference_, nullptr)) {}
@@ -29,16 +30,18 @@ class Weak {
   }
   ~Weak() { Py_XDECREF(reference_); }
 
-  Var get() const {
-    if (!reference_) return {};
+  // A new reference, or null where it is gone.
+  T* get() const {
+    if (!reference_) return nullptr;
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* o = nullptr;
     PyWeakref_GetRef(reference_, &o);
-    return Var::steal(reinterpret_cast<Tensor*>(o));
 #else
     PyObject* o = PyWeakref_GetObject(reference_);
-    return o == Py_None ? Var() : Var(reinterpret_cast<Tensor*>(o));
+    if (o == Py_None) return nullptr;
+    Py_INCREF(o);
 #endif
+    return reinterpret_cast<T*>(o);
   }
 
  private:
@@ -64,11 +67,11 @@ class Table {
     if (it == entries_.end()) return {};
     const Entry& entry = it->second;
     if (entry.records != modes.records()) return {};
-    Found found{entry.node.get(), entry.result.get(), entry.number};
+    Found found{NodeRef::steal(entry.node.get()), Var::steal(entry.result.get()), entry.number};
     Tensor* t = found.result.get();
     if (t && (t->storage->version != entry.version || t->storage->exported)) return {};
     if (!entry.recorded) return found;
-    auto* node = reinterpret_cast<Node*>(found.node.get());
+    Node* node = found.node.get();
     if (!node || node->freed || node->shown || (t && t->grad_fn != node)) return {};
     node->shared = true;
     return found;
@@ -78,13 +81,14 @@ class Table {
     if (entries_.size() >= limit_) sweep();
     Node* node = result->grad_fn;
     entries_.insert_or_assign(
-        key, Entry{Weak(node), Weak(result.get()), modes.records(), node != nullptr,
+        key, Entry{Weak<Node>(node), Weak<Tensor>(result.get()), modes.records(), node != nullptr,
                    result->storage->version, number_of(result->storage)});
   }
 
  private:
   struct Entry {
-    Weak node, result;
+    Weak<Node> node;
+    Weak<Tensor> result;
     bool records;      // recording was on: without it the same call has no history
     bool recorded;     // there is, or was, a node
     uint32_t version;  // of the result
@@ -94,7 +98,8 @@ class Table {
   // Forgets what is gone; the work is a share of that of the calls kept since.
   void sweep() {
     std::erase_if(entries_, [](const auto& entry) {
-      return !(entry.second.recorded ? entry.second.node : entry.second.result).get();
+      const Entry& e = entry.second;
+      return e.recorded ? !NodeRef::steal(e.node.get()) : !Var::steal(e.result.get());
     });
     limit_ = std::max<size_t>(kLeast, 2 * entries_.size());
   }
@@ -165,7 +170,7 @@ void adopt(const Var& result, const Found& found) {
     if (!result->storage->number) set_number(result->storage, found.number);
     return;
   }
-  set_history(result.get(), reinterpret_cast<Node*>(found.node.get()), 0);
+  set_history(result.get(), found.node.get(), 0);
   result->cut = 0;
   if (Extra* e = result->extra; e && e->base) {
     e->creation = Creation::Default;

@@ -76,7 +76,7 @@ class CallKey {
 // What an earlier call with the key left: its node, or the number of its memory if it was not
 // recorded, and the result if that is alive as well.
 struct Found {
-  Var node;  // the Python object
+  NodeRef node;
   Var result;
   uint64_t number = 0;
 

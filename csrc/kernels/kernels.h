@@ -15,7 +15,7 @@ struct Table {
 }  // namespace kernel
 
 // By Device::Type; null where there is no such device. That of the CPU notes calls while a region is
-// recorded (ops/recording.h).
+// recorded (call/recording.h).
 extern const kernel::Table* kernel_tables[];
 extern const kernel::Table cpu_table;
 

@@ -45,7 +45,7 @@ Var flip(const Var& a, const Ints& dims);
 Var atleast(const Var& a, int dims);  // atleast_1d, atleast_2d, atleast_3d
 Var tril(const Var& a, int64_t diagonal);
 Var triu(const Var& a, int64_t diagonal);
-// Picking and placing (ops/scatter.cpp, ops/index.cpp, ops/masked.cpp).
+// Picking and placing (ops/index/scatter.cpp, ops/index/index.cpp, ops/index/masked.cpp).
 Var gather(const Var& a, int64_t dim, const Var& index);
 Var scatter(const Var& a, int64_t dim, const Var& index, const Var& src);
 Var scatter_add(const Var& a, int64_t dim, const Var& index, const Var& src);

@@ -1,8 +1,8 @@
 // The state of mixed precision for Python: rushlight.amp calls these.
 #include "autograd/autocast.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

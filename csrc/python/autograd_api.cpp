@@ -5,9 +5,9 @@
 #include "autograd/engine.h"
 #include "autograd/writes.h"
 #include "ops/functions.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 
@@ -358,7 +358,7 @@ PyObject* leads_beyond(PyObject*, PyObject* args) {
     if (own.count(tensor) && !grad_fn_of(as_tensor(tensor))) Py_RETURN_FALSE;
     Edge root = gradient_edge(as_tensor(tensor));
     if (!root.node) Py_RETURN_FALSE;
-    Var hold = Var::steal(reinterpret_cast<Tensor*>(root.node));
+    NodeRef hold = NodeRef::steal(root.node);
     std::unordered_set<Node*> seen{root.node};
     std::vector<Node*> stack{root.node};
     while (!stack.empty()) {

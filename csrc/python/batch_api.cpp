@@ -1,8 +1,8 @@
 // vmap's levels for Python: rushlight.func calls these.
 #include "autograd/batch.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "kernels/cpu/crc32.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 #include "tensor/storage.h"
 
 namespace rl {

@@ -1,8 +1,8 @@
 // The formulas of pointwise ops as Python sees them.
 #include <cstring>
 
-#include "ops/pointwise.h"
-#include "ops/registry.h"
+#include "call/pointwise.h"
+#include "call/registry.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
 

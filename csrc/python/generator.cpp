@@ -4,9 +4,8 @@
 #include <ctime>
 
 #include "kernels/cpu/mersenne.h"
-#include "python/devices.h"
-#include "python/objects.h"
 #include "python/op_object.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

@@ -5,12 +5,12 @@
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/node.h"
-#include "ops/broadcast.h"
+#include "call/arguments.h"
+#include "call/broadcast.h"
 #include "ops/functions.h"
-#include "python/arguments.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 namespace {

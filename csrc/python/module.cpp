@@ -1,18 +1,17 @@
 // The extension module.
 #include <cstring>
 
+#include "call/memory_format.h"
+#include "call/registry.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
-#include "ops/memory_format.h"
-#include "ops/registry.h"
-#include "python/devices.h"
 #include "python/module_type.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
 #include "python/scope.h"
 #include "python/tensor_type.h"
 #include "tensor/allocator.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

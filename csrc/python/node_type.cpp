@@ -2,9 +2,9 @@
 #include "autograd/engine.h"
 #include "autograd/hooks.h"
 #include "autograd/node.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

@@ -10,10 +10,10 @@
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
+#include "call/arguments.h"
+#include "call/layout.h"
+#include "call/pointwise.h"
 #include "ops/functions.h"
-#include "ops/layout.h"
-#include "ops/pointwise.h"
-#include "python/arguments.h"
 #include "python/overrides.h"
 
 namespace rl {

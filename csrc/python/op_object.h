@@ -4,31 +4,9 @@
 #include <Python.h>
 
 #include "autograd/context.h"
-#include "ops/registry.h"
+#include "call/registry.h"
 
 namespace rl {
-
-// Runs f in the modes of the context, turning C++ exceptions into Python ones and null.
-template <class F>
-PyObject* guarded(const F& f) {
-  try {
-    follow_context();
-    return f();
-  } catch (...) {
-    raise_current_exception();
-    return nullptr;
-  }
-}
-template <class F>
-int guarded_int(const F& f) {
-  try {
-    follow_context();
-    return f();
-  } catch (...) {
-    raise_current_exception();
-    return -1;
-  }
-}
 
 // What the package calls itself: rushlight, or torch where programs know it by that name.
 extern const char* package_name;

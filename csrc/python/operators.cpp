@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "autograd/batch.h"
-#include "ops/pointwise.h"
-#include "python/arguments.h"
+#include "call/arguments.h"
+#include "call/pointwise.h"
 #include "python/interop.h"
 #include "python/op_object.h"
 #include "python/overrides.h"

@@ -1,7 +1,7 @@
 // Steps of optimizers and the gradients they drop, for Python.
 #include "autograd/forward.h"
+#include "call/recording.h"
 #include "ops/functions.h"
-#include "ops/recording.h"
 #include "python/op_object.h"
 #include "python/optim_step.h"
 #include "python/tensor_type.h"

@@ -3,10 +3,10 @@
 
 #include "autograd/profile.h"
 #include "autograd/profile_stack.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/profile_api.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

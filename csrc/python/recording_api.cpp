@@ -1,8 +1,8 @@
 // Recorded programs, for Python.
-#include "ops/recording.h"
-#include "python/objects.h"
+#include "call/recording.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

@@ -7,13 +7,13 @@
 #include "autograd/levels.h"
 #include "autograd/node.h"
 #include "autograd/zeros.h"
-#include "ops/recording.h"
-#include "python/objects.h"
+#include "call/recording.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
 #include "python/profile_api.h"
 #include "python/scope.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

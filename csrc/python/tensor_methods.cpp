@@ -7,13 +7,13 @@
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "autograd/writes.h"
+#include "call/arguments.h"
+#include "call/memory_format.h"
 #include "ops/functions.h"
-#include "ops/memory_format.h"
-#include "python/arguments.h"
-#include "python/objects.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 

@@ -1,4 +1,4 @@
-// How tensors take part in a recording (ops/recording.h).
+// How tensors take part in a recording (call/recording.h).
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,149 @@
+// One record of an op and of a call of it, whatever the types of its arguments: the driver
+// (call/driver.cpp) runs, records, pushes forward, batches and binds every op by these.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "autograd/sharing.h"
+#include "call/arguments.h"
+#include "call/rule.h"
+#include "call/shift.h"
+
+namespace rl {
+
+// A type that forward may take, as the driver sees it.
+struct ArgumentType {
+  enum class Holds : uint8_t { Tensor, Tensors, Value };
+
+  Holds holds;
+  uint16_t size, kept_size;  // in a block of arguments, of what a node keeps
+  void (*parse)(const Signature& s, int at, PyObject* given, void* to);
+  void (*copy)(const void* from, void* to);
+  void (*destroy)(void* value);  // null: nothing to end
+  void (*key)(CallKey& key, const void* value);
+  void (*shift)(Shift& shift, size_t at, const void* from, void* to);
+  PyObject* (*attribute)(const void* kept);
+};
+using Holds = ArgumentType::Holds;
+
+// The arguments of a call: pointers to values of the types that the op's record lists.
+using Values = const void* const*;
+inline constexpr size_t kMaxBlock = 640, kMaxResult = 64;  // bytes of all arguments, of a result
+
+enum class ResultKind : uint8_t { One, Several, List, Other };
+
+// What the struct of an op says, as data. Functions take the op's arguments as Values.
+struct OpTable {
+  const char *text, *doc, *module, *family, *former, *saves;
+  const char* grad_name;  // null: made of the name
+  const char* result;     // see OpInfo
+  const ArgumentType* const* types;
+  const uint16_t *places, *kept_places;  // of each argument in its block
+  uint16_t kept_size;
+  uint8_t count;
+  ResultKind results;
+  uint8_t result_count;  // of ResultKind::Several
+  Form form;
+  Autocast autocast;
+  Batching batching;
+  int8_t added_dims;
+  bool function, method, inplace, out;
+  bool is_view, spares, whole_history, bilinear, reads_numbers, sees_batches;
+  bool any_devices;  // its tensors may lie on different ones
+
+  void (*forward)(Values args, void* result);
+  void (*batched)(const HiddenDims& hidden, Values args, void* result);  // null: as `batching` says
+  void (*vjp)(Back& b, Node* node, const char* kept);                    // null: a view's own rule
+  void (*jvp)(Push& p, Values args);                                     // null: linear or bilinear
+  void (*into)(Tensor* into, bool inplace, Values args);                 // null: none
+  void (*make_result)(void* result);
+  void (*drop_result)(void* result);
+  PyObject* (*to_python)(const Signature& s, void* result);
+};
+
+// What `saves` says, as bits.
+struct SavePlan {
+  struct Group {
+    uint32_t arguments = 0;
+    uint32_t outputs = 0;
+  };
+  std::vector<Group> groups;  // per tensor argument, or one for all
+  SavePlan(const char* text, const Signature& signature);
+  const Group& of(int tensor) const {
+    return groups[groups.size() == 1               ? 0
+                  : size_t(tensor) < groups.size() ? size_t(tensor)
+                                                   : groups.size() - 1];
+  }
+};
+
+// The table with what follows from it.
+struct OpRecord : OpTable {
+  Signature signature;
+  SavePlan plan;
+  NodeClass node;
+  // The arguments that hold tensors, and those that hold something else that must be ended.
+  uint8_t tensor_count = 0, ended_count = 0;
+  uint8_t tensors[kMaxParams], ended[kMaxParams];
+  Holds holds[kMaxParams];
+  uint32_t saved = 0, saved_outputs = 0;  // what any gradient needs, as bits
+  bool shareable;
+
+  explicit OpRecord(const OpTable& table);
+  const char* name() const { return signature.name().c_str(); }
+};
+
+// Runs a call, recorded and with all that the modes of the thread ask for, into `result`.
+void run(const OpRecord& op, Values args, void* result);
+// The parts of it, for calls whose values are written by other means.
+bool requires_any(const OpRecord& op, Values args);
+void record(const OpRecord& op, Values args, Var* results, size_t count);
+void push_forward(const OpRecord& op, Values args, Var* results, size_t count);
+
+// The entry of the registry.
+OpInfo describe(const OpRecord& op);
+
+namespace detail {
+
+template <class T>
+struct Keep {
+  using type = T;
+};
+template <>
+struct Keep<Var> {
+  using type = KeptTensor;
+};
+template <>
+struct Keep<Vars> {
+  using type = std::vector<KeptTensor>;
+};
+
+constexpr uint16_t rounded(size_t bytes) { return uint16_t((bytes + 7) / 8 * 8); }
+
+template <class T>
+inline constexpr ArgumentType argument_type = {
+    std::is_same_v<T, Var>    ? Holds::Tensor
+    : std::is_same_v<T, Vars> ? Holds::Tensors
+                              : Holds::Value,
+    rounded(sizeof(T)),
+    rounded(sizeof(typename Keep<T>::type)),
+    [](const Signature& s, int at, PyObject* given, void* to) {
+      new (to) T(Argument<T>::get(s, at, given));
+    },
+    [](const void* from, void* to) { new (to) T(*static_cast<const T*>(from)); },
+    std::is_trivially_destructible_v<T> ? nullptr
+                                        : +[](void* value) { static_cast<T*>(value)->~T(); },
+    [](CallKey& key, const void* value) { key.add(*static_cast<const T*>(value)); },
+    [](Shift& shift, size_t at, const void* from, void* to) {
+      new (to) T(shift(at, *static_cast<const T*>(from)));
+    },
+    [](const void* kept) -> PyObject* {
+      if constexpr (std::is_same_v<T, Var> || std::is_same_v<T, Vars>) return nullptr;
+      else return attribute_value(*static_cast<const T*>(kept));
+    },
+};
+
+}  // namespace detail
+
+}  // namespace rl

@@ -1,0 +1,48 @@
+// What ops check and change about tensors that they write into.
+#include "call/pointwise.h"
+
+namespace rl {
+
+namespace {
+
+// The first and last byte that the tensor touches.
+std::pair<const char*, const char*> extent(const Tensor* t) {
+  const char* first = t->data();
+  int64_t last = 0;
+  for (int i = 0; i < t->dim(); i++) last += (t->sizes[i] - 1) * t->strides[i];
+  return {first, first + (last + 1) * itemsize(t->dtype)};
+}
+
+}  // namespace
+
+bool overlaps_partly(const Tensor* in, const Tensor* into) {
+  if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;
+  if (in->offset == into->offset && in->sizes == into->sizes && in->strides == into->strides)
+    return false;
+  auto [a, b] = extent(in);
+  auto [c, d] = extent(into);
+  if (b <= c || d <= a) return false;
+  if (is_dense(in->sizes, in->strides) && is_dense(into->sizes, into->strides))
+    fail(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory location. Please clone() the tensor before performing the operation.");
+  return true;
+}
+
+void resize_output(Tensor* out, const Ints& sizes) {
+  if (out->sizes == sizes) return;
+  if (out->numel != 0 &&
+      PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "An output with one or more elements was resized since it had shape %s, "
+                       "which does not match the required output shape %s.",
+                       concat(out->sizes).c_str(), concat(sizes).c_str()) < 0)
+    throw PythonError{};
+  int64_t n = element_count(sizes), bytes = (n + out->offset) * itemsize(out->dtype);
+  if (bytes > out->storage->bytes) resize_storage(out->storage, bytes);
+  out->sizes = sizes;
+  out->strides = contiguous_strides(sizes);
+  out->numel = n;
+  out->contiguous = true;
+}
+
+}  // namespace rl
