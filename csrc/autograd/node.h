@@ -216,7 +216,5 @@ void for_each_node(void (*visit)(Node*, void*), void* context);
 
 // Adds the node's forward line to the Python exception that is set.
 void annotate_error(Node* node);
-// Sets the Python error for the C++ exception in flight. Called inside a catch block.
-void raise_current_exception();
 
 }  // namespace rl

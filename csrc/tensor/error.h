@@ -72,4 +72,7 @@ void check(bool ok, const Parts&... parts) {
     fail(parts...);
 }
 
+// Sets the Python error for the C++ exception in flight. Called inside a catch block.
+void raise_current_exception();
+
 }  // namespace rl
