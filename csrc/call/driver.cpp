@@ -269,8 +269,8 @@ void make_views(const Var& of, Var* views, size_t count) {
                                       : Creation::Default;
   for (size_t i = 0; i < count; i++) {
     Tensor* view = views[i].get();
-    // What is made of inference tensors in inference mode belongs to no one.
-    if (!modes.inference || !of->storage->inference) set_view(view, of.get(), creation);
+    // What is made of inference tensors belongs to no one.
+    if (!of->storage->inference) set_view(view, of.get(), creation);
     if (of->extra && of->extra->tangents) share_tangents(view, of.get());
   }
 }
@@ -290,6 +290,8 @@ void execute(const OpRecord& op, Values args, void* result) {
   Origins origins(op, args);
   bool requires_grad = origins.requires_grad, differentiable = op.form != Form::NonDifferentiable;
   bool records = requires_grad && differentiable && modes.records();
+  if (op.is_view && records && tensor(args[0])->storage->inference) [[unlikely]]
+    records = false;
   Results results(op, result);
   // Hooks see what is saved before the kernel runs: one that raises spares it.
   NodeRef node;
