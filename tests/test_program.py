@@ -205,6 +205,37 @@ def test_random_numbers_are_new():
     assert torch.equal(second, torch.rand(4))
 
 
+def test_a_state_of_the_generator_is_set_again():
+    def step(x):
+        with torch.random.fork_rng():
+            first = torch.rand_like(x)
+        return first, torch.rand_like(x), torch.rand_like(x)
+
+    program = record(step, torch.zeros(3))
+    first, again, new = program(torch.zeros(3))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, new)
+    eager = step(torch.zeros(3))
+    assert not torch.equal(first, eager[0])
+
+
+def test_a_seed_is_set_again():
+    program = record(lambda x: torch.manual_seed(3) and torch.rand_like(x), torch.zeros(3))
+    first = program.result.clone()
+    torch.rand(5)
+    assert torch.equal(program(torch.zeros(3)), first)
+
+
+def test_random_numbers_are_not_read():
+    with pytest.raises(RuntimeError, match="the host reads elements"):
+        record(lambda x: torch.rand(2)[0].item() * x, torch.zeros(3))
+
+
+def test_what_is_the_same_in_every_run_may_be_read():
+    program = record(lambda x: x * torch.arange(4).sum().item(), torch.ones(2))
+    assert program(torch.tensor([1.0, 2.0])).tolist() == [6.0, 12.0]
+
+
 def test_numbers_that_are_read_are_refused():
     for reads in (lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: bool((x * 2).sum())):
         with pytest.raises(RuntimeError, match="recording"):

@@ -9,6 +9,6 @@ namespace rl {
 void check_anomaly(Node* node, const Pass& pass);
 
 // The node whose formula this thread runs in anomaly mode, for those that are made meanwhile.
-extern thread_local Node* evaluated;
+extern constinit thread_local Node* evaluated;
 
 }  // namespace rl

@@ -14,7 +14,7 @@ struct AutocastState {
   bool cache = true;
   int nesting = 0;
 };
-extern thread_local AutocastState autocast_state;
+extern constinit thread_local AutocastState autocast_state;
 
 // v as an op that runs in `target` takes it. Only float32 and halves are cast, and those of leaves
 // that require grad once in a region.

@@ -14,10 +14,10 @@
 namespace rl {
 
 // The count for which the thread's modes are right.
-extern thread_local uint64_t modes_context __attribute__((tls_model("initial-exec")));
+extern constinit thread_local uint64_t modes_context __attribute__((tls_model("initial-exec")));
 // A block was entered while a C++ scope had set the modes (a backward pass, the forward of a
 // Function): until it is left, changes are the scope's and not the context's.
-extern thread_local bool modes_borrowed __attribute__((tls_model("initial-exec")));
+extern constinit thread_local bool modes_borrowed __attribute__((tls_model("initial-exec")));
 
 void load_modes();
 inline void follow_context() {

@@ -23,7 +23,7 @@ struct Modes {
   bool records() const { return grad && !inference; }
 };
 
-extern thread_local Modes modes __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Modes modes __attribute__((tls_model("initial-exec")));
 
 // Sets grad mode for a C++ scope.
 class GradMode {

@@ -160,7 +160,7 @@ Node* accumulator_of(Tensor* t);  // new reference
 Tensor* accumulated_variable(Node* accumulator);
 
 // The node made last in this thread: the one whose tensors are being saved.
-extern thread_local Node* node_in_making __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Node* node_in_making __attribute__((tls_model("initial-exec")));
 
 // Tells node_creation_hook of a node that has all its edges and saved tensors.
 void announce(Node* node);

@@ -43,7 +43,7 @@ class Profile {
   int64_t open_ = -1;
 };
 
-extern thread_local Profile* profile;  // set while modes.profiled
+extern constinit thread_local Profile* profile;  // set while modes.profiled
 
 // An event for a C++ scope; without a profiler, nothing.
 class Profiled {

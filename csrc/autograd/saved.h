@@ -78,7 +78,7 @@ struct SavedHooks {
   bool strict = false;         // as in Modes, to be tested along with the others
   bool active() const { return stack || copy_on_write || spares || strict; }
 };
-extern thread_local SavedHooks saved_hooks __attribute__((tls_model("initial-exec")));
+extern constinit thread_local SavedHooks saved_hooks __attribute__((tls_model("initial-exec")));
 
 // While it lives, later writes to what is saved leave the saved values alone: the writer gets memory
 // of its own.

@@ -6,7 +6,7 @@
 
 namespace rl {
 
-extern thread_local bool structural_zeros;
+extern constinit thread_local bool structural_zeros;
 
 // Whether there are gradients, and all of their elements are 0.
 bool all_zero(const Var* grads, uint32_t count);

@@ -79,6 +79,7 @@ Vars tensors_argument(const Signature& s, int i, PyObject* o) {
     fail_type(s, param(s, i), o);
   }
   Vars vars;
+  vars.reserve(size_t(PySequence_Fast_GET_SIZE(o)));
   for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++)
     vars.emplace_back(as_tensor(PySequence_Fast_GET_ITEM(o, k)));
   return vars;

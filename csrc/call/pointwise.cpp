@@ -5,37 +5,20 @@
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
-#include "autograd/history.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
-#include "autograd/zeros.h"
 #include "call/arguments.h"
 #include "call/broadcast.h"
 #include "call/layout.h"
 #include "call/pointwise_batch.h"
-#include "kernels/kernels.h"
+#include "call/pointwise_node.h"
 #include "ops/functions.h"
 #include "tensor/strides.h"
 
 namespace rl {
 
 namespace {
-
-struct Kept {
-  const Pointwise* op;
-  SavedTensor in[3];
-  SavedTensor out;
-  double params[4];
-};
-
-// While a derivative is read as a tensor expression: the type of a choice between two numbers.
-thread_local int choice_dtype = -1;
-struct ChoiceType {
-  int before = choice_dtype;
-  explicit ChoiceType(DType dtype) { choice_dtype = int(dtype); }
-  ~ChoiceType() { choice_dtype = before; }
-};
 
 // Every compiled formula: the op's name and its number of parameters.
 std::unordered_map<kernel::Lanes, std::pair<const char*, int>>& compiled() {
@@ -48,47 +31,6 @@ std::unordered_map<std::string, const Pointwise*>& table() {
   return *t;
 }
 
-[[noreturn]] void fail_dtype(const Pointwise& op, DType d) {
-  fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '", info(d).tensor_name,
-          "'");
-}
-
-// Operands that a kernel reads straight through: contiguous tensors of one shape and dtype, and
-// single numbers that do not change the result's type.
-class Flat {
- public:
-  // `main` decides shape and dtype. Null operands are skipped.
-  bool take(const Tensor* const* in, int count, const Tensor* main) {
-    if (!main->contiguous || compute_type(main->dtype) != main->dtype) return false;
-    for (int k = 0; k < count; k++) {
-      const Tensor* t = in[k];
-      if (!t) continue;
-      if (t == main || (t->contiguous && t->dtype == main->dtype && !t->wrapped_number &&
-                        t->sizes == main->sizes)) {
-        data[k] = t->data();
-      } else if (t->dim() == 0 && category(t->dtype) <= category(main->dtype) &&
-                 (t->wrapped_number || main->dim() > 0) && (!recording || is_constant(t))) {
-        singles |= 1u << k;
-        if (has_data(t))
-          on_host().convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);
-        data[k] = numbers_[k];
-      } else {
-        return false;
-      }
-    }
-    return true;
-  }
-  const char* data[kernel::kMaxOperands] = {};
-  unsigned singles = 0;
-
- private:
-  // In a region that is recorded: a number that no call of it computes.
-  static bool is_constant(const Tensor* t) {
-    return t->wrapped_number && !recording->wrote(t->data());
-  }
-  alignas(16) char numbers_[kernel::kMaxOperands][16];
-};
-
 // The operand that decides the shape of a flat call.
 const Tensor* main_operand(const Tensor* const* in, int count) {
   const Tensor* main = nullptr;
@@ -97,204 +39,9 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   return main;
 }
 
-void run_general(kernel::Lanes kernel, const double* params, DType compute, DType produced,
-                 double cost, Tensor* out, const Tensor* const* in, int count) {
-  kernel::PointwiseCall call;
-  call.lanes = kernel;
-  call.params = params;
-  call.compute = compute;
-  call.produced = produced;
-  call.cost = cost;
-  call.inputs = count;
-  call.sizes = out->sizes.data();
-  call.ndim = out->dim();
-  call.out = {out->data(), out->strides.data(), out->dtype};
-  Ints strides[kernel::kMaxOperands];
-  for (int i = 0; i < count; i++) {
-    if (!in[i]) continue;
-    strides[i] = broadcast_strides(in[i], out->sizes);
-    call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
-  }
-  Launch launch(double(out->numel) * cost,
-                {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
-                 count > 3 ? in[3] : nullptr, count > 4 ? in[4] : nullptr});
-  on(out).pointwise(call);
-}
-
-// An input that is about to be overwritten is kept as a copy.
-Node* make_node(const Pointwise& op, const Var* in, const double* params,
-                const Tensor* overwritten = nullptr) {
-  bool number = false;
-  for (int i = 0; i < op.inputs; i++) number = number || in[i]->wrapped_number;
-  Node* node = new_node(number && op.number_node.name ? op.number_node : op.node, op.inputs);
-  Kept& kept = node->payload<Kept>();
-  kept.op = &op;
-  for (int i = 0; i < op.params; i++) kept.params[i] = params[i];
-  Save saves = Save::None;
-  for (int i = 0; i < op.inputs; i++) {
-    set_edge(node, i, in[i].get());
-    if (node->edges[i].node) saves = saves | op.partial[i].saves;
-  }
-  node_in_making = node;
-  try {
-    for (int i = 0; i < op.inputs; i++)
-      if (has(saves, Save(1 << i)))
-        kept.in[i].save_input((in[i].get() == overwritten ? ops::clone(in[i]) : in[i]).get());
-  } catch (...) {
-    Py_DECREF(node);
-    throw;
-  }
-  return node;
-}
-
-void finish_node(Node* node, Tensor* out) {
-  Kept& kept = node->payload<Kept>();
-  bool saves_out = false;
-  for (int i = 0; i < kept.op->inputs; i++)
-    saves_out |= node->edges[i].node && has(kept.op->partial[i].saves, Save::Out);
-  if (saves_out) kept.out.save_output(out, 0);
-  created(node);
-}
-
-// A narrower operand must not round a derivative of this type.
-Var widened(const Var& t, DType dtype) {
-  bool narrow =
-      t && t->dtype != dtype && t->dtype != DType::Bool && category(t->dtype) <= category(dtype);
-  return narrow ? ops::to(t, dtype) : t;
-}
-
-// g times the partial in one pass; `in` and `out` only where it reads them.
-Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
-                    const double* params) {
-  const auto& partial = op.partial[i];
-  const Tensor* operands[kernel::kMaxOperands] = {g.get()};
-  for (int k = 0; k < op.inputs; k++)
-    if (in[k]) operands[k + 1] = in[k].get();
-  if (out) operands[op.inputs + 1] = out.get();
-  Flat flat;
-  if (flat.take(operands, op.inputs + 2, g.get())) {
-    kernel::Lanes kernel = partial.kernel[int(g->dtype)];
-    if (!kernel) fail_dtype(op, g->dtype);
-    Var result = empty(g->sizes, g->dtype, g->device());
-    int64_t size = itemsize(g->dtype);
-    Launch launch(double(g->numel) * op.cost,
-                  {result.get(), operands[0], operands[1], operands[2], operands[3], operands[4]});
-    on(result).pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
-                              flat.singles, size, g->numel, op.cost);
-    return result;
-  }
-  DType common = g->dtype;
-  for (int k = 1; k <= op.inputs + 1; k++)
-    if (operands[k] && !operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
-  DType compute = compute_type(common);
-  kernel::Lanes kernel = partial.kernel[int(compute)];
-  if (!kernel) fail_dtype(op, compute);
-  Ints sizes = g->sizes;
-  for (int k = 1; k <= op.inputs + 1; k++)
-    if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
-  Var result = empty_pointwise(operands, op.inputs + 2, sizes, common);
-  run_general(kernel, params, compute, compute, op.cost, result.get(), operands, op.inputs + 2);
-  return result;
-}
-
-Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
-             const Pass& pass) {
-  const auto& partial = op.partial[i];
-  if (partial.unit == 1) return g;
-  if (partial.unit == -1) return ops::neg(g);
-  Var in[3], out;
-  for (int k = 0; k < op.inputs; k++)
-    if (has(partial.saves, Save(1 << k))) in[k] = kept.in[k].unpack(node);
-  if (has(partial.saves, Save::Out)) out = kept.out.unpack(node);
-  if (pass.create_graph || dual_levels) {
-    for (Var& t : in) t = widened(t, g->dtype);
-    ChoiceType type(g->dtype);
-    Var d = partial.tensor(in, kept.params, out);
-    if (is_complex(d->dtype)) d = ops::conj(d);
-    if (op.selects) return math::where(d == Var(0), Var(0), g * d);
-    return g * d;
-  }
-  if (!batched_tensors) return kernel_gradient(op, i, g, in, out, kept.params);
-  // All samples at once, by the same kernel.
-  Plain plain;
-  Var grad = g;
-  HiddenDims hidden = bring_front({&grad, &in[0], &in[1], &in[2], &out});
-  Var result = kernel_gradient(op, i, grad, in, out, kept.params);
-  return hidden ? hidden.hide(result) : result;
-}
-
 // Beside a number, dimensions of size 1 keep their place.
 [[gnu::noinline]] void keep_ones(Tensor* out, const Tensor* main) {
   out->strides = ordered_strides(main->sizes, &main->strides, 1);
-}
-
-// What has no derivative still ends the history of a tensor that it overwrites.
-void apply(Node* node, Pass& pass) {
-  Kept& kept = node->payload<Kept>();
-  const Var& g = pass.grads[0];
-  for (int i = 0; i < kept.op->inputs; i++) {
-    if (!node->edges[i].node || !pass.wants(i)) continue;
-    Var& result = pass.results[i];
-    result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass)
-                                     : ops::zeros(g.sizes(), g.dtype(), g.device());
-    if (structural_zeros) [[unlikely]]
-      result = math::where(g == Var(0), Var(0), result);
-    if (kept.op->whole_history && pass.create_graph) bind_history(result, node);
-  }
-}
-
-void each_saved(Node* node, SavedVisitor& visitor) {
-  Kept& kept = node->payload<Kept>();
-  static const char* const names[] = {"self", "other", "third"};
-  const Signature* s = kept.op->signature;
-  for (int i = 0; i < kept.op->inputs; i++)
-    visitor.visit(kept.in[i], s ? s->params()[size_t(i)].name.c_str() : names[i]);
-  visitor.visit(kept.out, "result");
-}
-
-// _saved_<parameter>.
-PyObject* attribute(Node* node, const char* name) {
-  Kept& kept = node->payload<Kept>();
-  if (std::strncmp(name, "_saved_", 7) != 0 || !kept.op->signature) return nullptr;
-  for (int i = 0; i < kept.op->params; i++)
-    if (kept.op->signature->params()[size_t(kept.op->inputs + i)].name == name + 7)
-      return kept.params[i] == std::floor(kept.params[i]) ? PyLong_FromDouble(kept.params[i])
-                                                          : PyFloat_FromDouble(kept.params[i]);
-  return nullptr;
-}
-
-void destroy(Node* node) { node->payload<Kept>().~Kept(); }
-
-// The tangent of the result at one level: each partial times the tangent of its input.
-Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& out, int level) {
-  Var at[3], sum;
-  for (int k = 0; k < op.inputs; k++) at[k] = widened(below(in[k], level), out.dtype());
-  ChoiceType type(out.dtype());
-  for (int k = 0; k < op.inputs; k++) {
-    Var t = widened(tangent_of(in[k], level), out.dtype());
-    if (!t) continue;
-    const auto& partial = op.partial[k];
-    if (partial.unit == -1) t = ops::neg(t);
-    if (partial.unit == 0) {
-      Var d = partial.tensor(at, params, out);
-      t = op.selects ? math::where(d == Var(0), Var(0), t * d) : t * d;
-    }
-    sum = sum ? sum + t : t;
-  }
-  sum = is_complex(out.dtype()) ? sum : ops::real(sum);
-  if (op.whole_history) bind_history(sum, Vars(at, at + op.inputs));
-  return sum;
-}
-
-// A hook raised after the values were written: the history says so, but cannot be run.
-void leave_unfinished(Node* node, Tensor* into) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  node->payload<Kept>().out.spoil();
-  bool watched = std::exchange(modes.watched, false);
-  rebase_history(into, {node, 0});
-  modes.watched = watched;
-  PyErr_Restore(type, value, trace);
 }
 
 [[gnu::noinline]] Var run_into(const Pointwise& op, const Var* in, const Var* read,
@@ -364,18 +111,63 @@ void leave_unfinished(Node* node, Tensor* into) {
   }
 }
 
-Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
-              bool inplace) {
+// What the history of a call's result depends on.
+struct Origins {
+  bool requires_grad = false;
+  uint32_t cut = 0;
+  Origins(const Tensor* const* operands, int count) {
+    for (int i = 0; i < count; i++) {
+      requires_grad = requires_grad || rl::requires_grad(operands[i]);
+      if (!cut) cut = operands[i]->cut;
+    }
+  }
+  bool recorded(const Pointwise& op) const {
+    return requires_grad && op.differentiable && modes.records();
+  }
+};
+
+// The result where a kernel can read the operands straight through; else none.
+[[gnu::always_inline]] inline Var run_flat(const Pointwise& op, const Tensor* const* operands,
+                                           const double* params) {
+  const Tensor* main = main_operand(operands, op.inputs);
+  Flat flat;
+  if (!main || (op.result == Result::Float && is_integral(main->dtype)) ||
+      !flat.take(operands, op.inputs, main))
+    return {};
+  kernel::Lanes kernel = op.forward[int(main->dtype)];
+  if (!kernel) fail_dtype(op, main->dtype);
+  DType produced = op.produced[int(main->dtype)];
+  Var out = empty(main->sizes, produced, main->device());
+  if (flat.singles && !(out->strides == main->strides)) [[unlikely]]
+    keep_ones(out.get(), main);
+  Launch launch(double(out->numel) * op.cost, {out.get(), operands[0], operands[1], operands[2]});
+  on(out).pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
+                         flat.singles, itemsize(main->dtype), out->numel, op.cost);
+  return out;
+}
+
+// Gives the result its node, or notes why it has none.
+[[gnu::always_inline]] inline void leave_history(const Pointwise& op, const Var* in,
+                                                 const double* params, const Origins& origins,
+                                                 NodeRef early, Var& out) {
+  if (origins.recorded(op) && is_differentiable(out->dtype)) {
+    Node* node = early ? early.release() : make_node(op, in, params);
+    set_history(out.get(), node, 0);
+    Py_DECREF(node);
+    node_in_making = node;
+    finish_node(node, out.get());
+    if (origins.cut) [[unlikely]]
+      out->cut = origins.cut;
+  } else if (origins.requires_grad || origins.cut) [[unlikely]] {
+    mark_cut(&out, 1, origins.requires_grad ? 0 : origins.cut, op.name, op.differentiable);
+  }
+}
+
+[[gnu::noinline]] Var run_plain(const Pointwise& op, const Var* in, const double* params,
+                                Tensor* into, bool inplace) {
   const Tensor* operands[3] = {};
   for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
-  bool requires_any = false;
-  uint32_t cut = 0;
-  for (int i = 0; i < op.inputs; i++) {
-    requires_any = requires_any || requires_grad(operands[i]);
-    if (!cut) cut = operands[i]->cut;
-  }
-  bool any = requires_any && op.differentiable && modes.records();
-
+  Origins origins(operands, op.inputs);
   if (recording) [[unlikely]] {
     for (int i = 0; i < op.inputs; i++) recording->hold(operands[i]);
     recording->hold(into);
@@ -389,28 +181,15 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
 
   // Hooks see what is saved before the kernel runs: one that raises spares it.
   NodeRef early;
-  if (any && !into && saved_hooks.stack) [[unlikely]]
+  if (!into && saved_hooks.stack && origins.recorded(op)) [[unlikely]]
     early = NodeRef::steal(make_node(op, in, params));
-  Var out;
   HiddenDims hidden;
   if (batched_tensors) [[unlikely]]
     for (int i = 0; i < op.inputs; i++) hidden.add(in[i]);
-  Flat flat;
-  const Tensor* main = into || hidden ? nullptr : main_operand(operands, op.inputs);
-  if (main && !(op.result == Result::Float && is_integral(main->dtype)) &&
-      flat.take(operands, op.inputs, main)) {
-    kernel::Lanes kernel = op.forward[int(main->dtype)];
-    if (!kernel) fail_dtype(op, main->dtype);
-    DType produced = op.produced[int(main->dtype)];
-    out = empty(main->sizes, produced, main->device());
-    if (flat.singles && !(out->strides == main->strides)) [[unlikely]]
-      keep_ones(out.get(), main);
-    Launch launch(double(out->numel) * op.cost, {out.get(), operands[0], operands[1], operands[2]});
-    on(out).pointwise_flat(kernel, params, out->data(), itemsize(produced), flat.data, op.inputs,
-                           flat.singles, itemsize(main->dtype), out->numel, op.cost);
-  } else if (hidden) {
-    out = run_batched(op, in, params, hidden);
-  } else {
+  Var out;
+  if (hidden) out = run_batched(op, in, params, hidden);
+  else if (!into) out = run_flat(op, operands, params);
+  if (!out) {
     Promotion promotion;
     for (int i = 0; i < op.inputs; i++) promotion.add(operands[i]);
     DType common = promotion.result();
@@ -436,17 +215,7 @@ Var run_plain(const Pointwise& op, const Var* in, const double* params, Tensor* 
     run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
                 op.inputs);
   }
-  if (any && is_differentiable(out->dtype)) {
-    Node* node = early ? early.release() : make_node(op, in, params);
-    set_history(out.get(), node, 0);
-    Py_DECREF(node);
-    node_in_making = node;
-    finish_node(node, out.get());
-    if (cut) [[unlikely]]
-      out->cut = cut;
-  } else if (requires_any || cut) [[unlikely]] {
-    mark_cut(&out, 1, requires_any ? 0 : cut, op.name, op.differentiable);
-  }
+  leave_history(op, in, params, origins, std::move(early), out);
   return out;
 }
 
@@ -476,10 +245,8 @@ Var run_shared(const Pointwise& op, const Var* in, const double* params) {
   return shared(key, [&] { return run_plain(op, in, params, nullptr, false); });
 }
 
-}  // namespace
-
-Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
-                  bool inplace) {
+[[gnu::noinline]] Var run_in_modes(const Pointwise& op, const Var* in, const double* params,
+                                   Tensor* into, bool inplace) {
   Profiled event;
   if (modes.profiled) [[unlikely]] {
     event.op(inplace ? (std::string(op.name) + "_").c_str() : op.name);
@@ -495,6 +262,50 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
   if (modes.shares && !into) [[unlikely]]
     return run_shared(op, in, params);
   return run_plain(op, in, params, into, inplace);
+}
+
+}  // namespace
+
+void run_general(kernel::Lanes kernel, const double* params, DType compute, DType produced,
+                 double cost, Tensor* out, const Tensor* const* in, int count) {
+  kernel::PointwiseCall call;
+  call.lanes = kernel;
+  call.params = params;
+  call.compute = compute;
+  call.produced = produced;
+  call.cost = cost;
+  call.inputs = count;
+  call.sizes = out->sizes.data();
+  call.ndim = out->dim();
+  call.out = {out->data(), out->strides.data(), out->dtype};
+  Ints strides[kernel::kMaxOperands];
+  for (int i = 0; i < count; i++) {
+    if (!in[i]) continue;
+    strides[i] = broadcast_strides(in[i], out->sizes);
+    call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
+  }
+  Launch launch(double(out->numel) * cost,
+                {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
+                 count > 3 ? in[3] : nullptr, count > 4 ? in[4] : nullptr});
+  on(out).pointwise(call);
+}
+
+[[noreturn]] void fail_dtype(const Pointwise& op, DType d) {
+  fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '", info(d).tensor_name,
+          "'");
+}
+
+Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                  bool inplace) {
+  if (into || modes.profiled || modes.shares || dual_levels || batched_tensors || recording ||
+      devices_mix || saved_hooks.stack || op.validate) [[unlikely]]
+    return run_in_modes(op, in, params, into, inplace);
+  const Tensor* operands[] = {in[0].get(), op.inputs > 1 ? in[1].get() : nullptr,
+                              op.inputs > 2 ? in[2].get() : nullptr};
+  Var out = run_flat(op, operands, params);
+  if (!out) return run_plain(op, in, params, nullptr, false);
+  leave_history(op, in, params, Origins(operands, op.inputs), {}, out);
+  return out;
 }
 
 std::pair<const char*, int> formula_of(kernel::Lanes lanes) { return compiled().at(lanes); }
@@ -543,11 +354,7 @@ void finish_pointwise(Pointwise& p, const char* grad_name) {
     for (const auto& partial : p.partial) compiled()[partial.kernel[d]] = {p.name, p.params};
   }
   p.node.name = grad_name ? grad_name : backward_name(p.name);
-  p.node.apply = apply;
-  p.node.each_saved = each_saved;
-  p.node.attribute = attribute;
-  p.node.destroy = destroy;
-  p.node.payload = sizeof(Kept);
+  set_rules(p.node);
 }
 
 namespace {

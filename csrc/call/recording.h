@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -27,7 +27,14 @@ struct Action {
 
 // The memory that tensors got in the region; it lives as long as one of them, or the program.
 struct Arena {
-  std::vector<std::pair<char*, size_t>> blocks;
+  struct Block {
+    char* data;
+    size_t bytes, number;
+    bool varies = false;  // from run to run, as far as is known
+  };
+  std::map<char*, Block> blocks;
+  // The one with this byte, or null.
+  Block* find(const void* data);
   ~Arena();
 };
 
@@ -54,6 +61,16 @@ class Program {
   Arena* arena_ = nullptr;
 };
 
+// %n: memory of the region. $n: a tensor from outside. A number behind + is in bytes.
+class Places {
+ public:
+  explicit Places(const Program& program) : program_(program) {}
+  std::string name(const void* data) const;
+
+ private:
+  const Program& program_;
+};
+
 // While a program is made. One for a thread at a time.
 class Recording : public Recorder {
  public:
@@ -67,7 +84,8 @@ class Recording : public Recorder {
   void hold(const Tensor* t) override;
   void attach(Storage* s, int64_t bytes) override;
   void check_host(const Storage* s) override;
-  bool wrote(const void* data) const override;
+  void vary(const Tensor* t) override;
+  bool varies(const void* data) const override;
   // Whether it is memory of a tensor at all, and not the host's own.
   bool knows(const void* data) const;
   // The end: what was noted, all of it in memory that is known.
@@ -75,7 +93,6 @@ class Recording : public Recorder {
 
  private:
   std::unique_ptr<Program> program_;
-  std::unordered_map<const void*, bool> written_;  // blocks of the arena
 };
 
 // The one of this thread, or null.
@@ -91,5 +108,8 @@ void act(const char* name, const F& f) {
 }
 
 [[noreturn]] void refuse_recording(const char* what);
+
+// The CPU's kernels (call/recorded_kernels.cpp): they note their calls where a thread records.
+extern const kernel::Table recording_table;
 
 }  // namespace rl

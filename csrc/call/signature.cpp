@@ -128,6 +128,11 @@ void Signature::parse_param(std::string text, bool keyword_only) {
   if (!known || params_.size() >= kMaxParams)
     Py_FatalError(("bad signature: " + text_ + ": " + type).c_str());
   params_.push_back(p);
+  defaults_.push_back(p.default_value);
+  Py_ssize_t n = Py_ssize_t(params_.size());
+  if (!p.has_default) least_ = keyword_only ? kMaxParams : n;
+  if (!keyword_only && most_ == n - 1 && spread_at_ == kMaxParams) most_ = n;
+  if (p.kind == Kind::Size || p.kind == Kind::TensorsSpread) spread_at_ = n - 1;
 }
 
 void Signature::add_keyword(const char* declaration) { parse_param(declaration, true); }
@@ -185,8 +190,8 @@ namespace {
 
 }  // namespace
 
-bool Signature::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, PyObject** slots,
-                     PyObject** spread, bool quiet) const {
+bool Signature::bind_any(PyObject* const* args, Py_ssize_t count, PyObject* keywords,
+                         PyObject** slots, PyObject** spread, bool quiet) const {
   Py_ssize_t n = Py_ssize_t(params_.size());
   for (Py_ssize_t i = 0; i < n; i++) slots[i] = nullptr;
   Py_ssize_t used = 0;

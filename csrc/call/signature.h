@@ -38,6 +38,8 @@ struct Param {
   std::string default_text;
 };
 
+inline constexpr int kMaxParams = 16;
+
 class Signature {
  public:
   Signature() = default;
@@ -56,20 +58,31 @@ class Signature {
   // sizes is stored in *spread (owned by the caller). Raises TypeError, or returns false without
   // an error when quiet.
   bool bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, PyObject** slots,
-            PyObject** spread, bool quiet) const;
+            PyObject** spread, bool quiet) const {
+    if (keywords || count < least_ || count > most_ ||
+        (count > spread_at_ && !PyTuple_Check(args[spread_at_]) && !PyList_Check(args[spread_at_])))
+      return bind_any(args, count, keywords, slots, spread, quiet);
+    for (Py_ssize_t i = 0; i < count; i++) slots[i] = args[i];
+    for (size_t i = size_t(count); i < defaults_.size(); i++) slots[i] = defaults_[i];
+    return true;
+  }
 
   // Whether every bound argument has an acceptable type; for choosing among overloads.
   bool accepts(PyObject* const* slots) const;
 
  private:
   void parse_param(std::string text, bool keyword_only);
+  bool bind_any(PyObject* const* args, Py_ssize_t count, PyObject* keywords, PyObject** slots,
+                PyObject** spread, bool quiet) const;
 
   std::string name_, text_;
   std::vector<Param> params_;
   std::vector<std::string> results_;
+  // Numbers of positional arguments that each fill one slot, in order; the other slots get these.
+  Py_ssize_t least_ = 0, most_ = 0;
+  Py_ssize_t spread_at_ = kMaxParams;  // the parameter that several arguments may stand for
+  std::vector<PyObject*> defaults_;
 };
-
-inline constexpr int kMaxParams = 16;
 
 bool accepts(const Param& param, PyObject* value);
 // TypeError: "name(): argument 'dim' (position 2) must be int, not str".

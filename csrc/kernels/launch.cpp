@@ -9,9 +9,8 @@ thread_local bool stay_locked = false;
 Locked::Locked() : before_(std::exchange(stay_locked, true)) {}
 Locked::~Locked() { stay_locked = before_; }
 
-Launch::Launch(double work, std::initializer_list<const Tensor*> tensors) {
-  constexpr double kWorth = 100000;  // about 20 microseconds
-  if (work < kWorth || stay_locked) return;
+void Launch::unlock(std::initializer_list<const Tensor*> tensors) {
+  if (stay_locked) return;
   for (const Tensor* t : tensors)
     if (t && t->device() != kHost) return;
   for (const Tensor* t : tensors)
@@ -19,8 +18,7 @@ Launch::Launch(double work, std::initializer_list<const Tensor*> tensors) {
   state_ = PyEval_SaveThread();
 }
 
-Launch::~Launch() {
-  if (!state_) return;
+void Launch::lock() {
   PyEval_RestoreThread(state_);
   for (int i = 0; i < count_; i++) release(held_[i]);
 }

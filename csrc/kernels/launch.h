@@ -12,11 +12,21 @@ namespace rl {
 class Launch {
  public:
   // work: about the number of additions.
-  Launch(double work, std::initializer_list<const Tensor*> tensors);
-  ~Launch();
+  Launch(double work, std::initializer_list<const Tensor*> tensors) {
+    if (work >= kWorth) [[unlikely]]
+      unlock(tensors);
+  }
+  ~Launch() {
+    if (state_) [[unlikely]]
+      lock();
+  }
   Launch(const Launch&) = delete;
 
  private:
+  static constexpr double kWorth = 100000;  // about 20 microseconds
+  void unlock(std::initializer_list<const Tensor*> tensors);
+  void lock();
+
   PyThreadState* state_ = nullptr;
   Storage* held_[8];
   int count_ = 0;

@@ -2,7 +2,9 @@
 // of a stream; on request torch's Mersenne Twister, so that a seed gives torch's numbers.
 #include <cstdio>
 #include <ctime>
+#include <memory>
 
+#include "call/recording.h"
 #include "kernels/cpu/mersenne.h"
 #include "python/op_object.h"
 #include "tensor/objects.h"
@@ -24,6 +26,15 @@ void start(Generator* g, uint64_t seed, bool torch) {
   delete std::exchange(g->mersenne, torch ? new cpu::Mersenne(seed) : nullptr);
   g->seed = seed;
   g->offset = 0;
+}
+
+// Calls f(generator), which a recording does again.
+template <class F>
+void set_state(Generator* g, const F& f) {
+  auto* object = reinterpret_cast<PyObject*>(g);
+  Py_INCREF(object);
+  std::shared_ptr<PyObject> alive(object, Py_DecRef);
+  act("random_state", [alive, g, f] { f(g); });
 }
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -63,7 +74,7 @@ PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
                     "0xffff_ffff_ffff_ffff]");
     return nullptr;
   }
-  start(as_generator(o), value, as_generator(o)->mersenne);
+  set_state(as_generator(o), [value](Generator* g) { start(g, value, g->mersenne); });
   Py_INCREF(o);
   return o;
 }
@@ -103,14 +114,22 @@ PyObject* generator_set_raw_state(PyObject* o, PyObject* state) {
       PyErr_SetString(PyExc_RuntimeError, "set_state: these bytes are no state of a generator");
       return nullptr;
     }
-    start(g, seed, true);
-    *g->mersenne = read;
+    set_state(g, [seed, read](Generator* g) {
+      start(g, seed, true);
+      *g->mersenne = read;
+    });
     Py_RETURN_NONE;
   }
   unsigned long long seed, offset;
   if (!PyArg_ParseTuple(state, "KK", &seed, &offset)) return nullptr;
-  start(g, seed, false);
-  g->offset = offset;
+  // In a region that is recorded, the state of an earlier place in it: as far back when it runs again.
+  if (!g->mersenne && g->seed == seed)
+    set_state(g, [by = offset - g->offset](Generator* g) { g->offset += by; });
+  else
+    set_state(g, [seed, offset](Generator* g) {
+      start(g, seed, false);
+      g->offset = offset;
+    });
   Py_RETURN_NONE;
 }
 

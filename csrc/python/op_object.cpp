@@ -1,5 +1,6 @@
 #include "python/op_object.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -369,6 +370,17 @@ PyObject* new_op(const std::string& name, const char* module,
   return reinterpret_cast<PyObject*>(o);
 }
 
+// Overloads of one file are tried as they are written there. In which order files are linked must not
+// matter: pointwise ops come first, and those that take any number after those that take some.
+bool comes_first(const OpInfo* a, const OpInfo* b) {
+  auto rank = [](const OpInfo* op) {
+    int numbers = 0;
+    for (const Param& p : op->signature.params()) numbers += p.kind == Kind::Number;
+    return (op->record ? kMaxParams + 1 : 0) + numbers;
+  };
+  return rank(a) < rank(b);
+}
+
 int put(PyObject* dict, const std::string& name, PyObject* value) {
   int done = value ? PyDict_SetItemString(dict, name.c_str(), value) : -1;
   Py_XDECREF(value);
@@ -393,6 +405,8 @@ int add_ops(PyObject* tensor_dict, PyObject* namespaces) {
   }
   for (auto& [key, group] : groups) {
     const auto& [module, name] = key;
+    for (auto* overloads : {&group.function, &group.method, &group.inplace})
+      std::stable_sort(overloads->begin(), overloads->end(), comes_first);
     PyObject* dict = PyDict_GetItemString(namespaces, module.c_str());
     if (!dict) {
       dict = PyDict_New();

@@ -93,6 +93,10 @@ PyObject* with_stranger(const char* method, const char* reflected, PyObject* a, 
 // change places.
 PyObject* binary(const Pointwise& op, PyObject* a, PyObject* b, const char* reflected = nullptr) {
   return guarded([&]() -> PyObject* {
+    if (Py_IS_TYPE(a, &TensorType) && Py_IS_TYPE(b, &TensorType) && !modes.intercepted) [[likely]] {
+      const Var in[] = {Var(as_tensor(a)), Var(as_tensor(b))};
+      return reinterpret_cast<PyObject*>(run_pointwise(op, in, nullptr).release());
+    }
     // Numbers minus tensors come here as rsub(tensor, number).
     auto method = [&] { return reflected && op.name == "rsub"sv ? reflected : op.name; };
     if (may_override(a, b)) [[unlikely]] {

@@ -24,7 +24,11 @@ class Ints {
     reserve(n);
     std::memcpy(data(), values, size_t(n) * sizeof(int64_t));
   }
-  Ints(const Ints& other) : Ints(other.data(), other.size_) {}
+  Ints(const Ints& other) {
+    reserve(other.size_);
+    if (size_ <= kInline) std::memcpy(inline_, other.inline_, sizeof inline_);
+    else std::memcpy(heap_, other.heap_, size_t(size_) * sizeof(int64_t));
+  }
   Ints(Ints&& other) noexcept { take(other); }
   Ints& operator=(const Ints& other) {
     if (this != &other) {
@@ -85,8 +89,11 @@ class Ints {
   }
 
   friend bool operator==(const Ints& a, const Ints& b) {
-    return a.size_ == b.size_ &&
-           std::memcmp(a.data(), b.data(), size_t(a.size_) * sizeof(int64_t)) == 0;
+    if (a.size_ != b.size_) return false;
+    const int64_t *x = a.data(), *y = b.data();
+    for (int i = 0; i < a.size_; i++)
+      if (x[i] != y[i]) return false;
+    return true;
   }
 
  private:

@@ -14,17 +14,19 @@ class Recorder {
   virtual void hold(const Tensor* t) = 0;
   // Memory for a new storage.
   virtual void attach(Storage* s, int64_t bytes) = 0;
-  // Raises unless the host may see the elements: those that no call of the region wrote.
+  // Raises unless the host may see the elements: those that are the same in every run.
   virtual void check_host(const Storage* s) = 0;
-  // Whether it is memory of the region that a call wrote.
-  virtual bool wrote(const void* data) const = 0;
+  // Notes that the elements are other ones in every run.
+  virtual void vary(const Tensor* t) = 0;
+  // Whether it is memory of the region, with elements of that kind.
+  virtual bool varies(const void* data) const = 0;
 
  protected:
   ~Recorder() = default;
 };
 
 // The one of this thread, while its calls are noted; null mostly.
-extern thread_local Recorder* recording __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Recorder* recording __attribute__((tls_model("initial-exec")));
 
 // Calls in this scope are not noted.
 class Unrecorded {

@@ -108,6 +108,7 @@ void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const To
     };
     if (!recording) return draw(target);
     recording->hold(target);
+    recording->vary(target);
     auto* object = reinterpret_cast<PyObject*>(generator);
     Py_INCREF(object);
     std::shared_ptr<PyObject> alive(object, Py_DecRef);

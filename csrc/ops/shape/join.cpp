@@ -71,6 +71,7 @@ struct Cat : Linear {
     if (tensors.empty())
       fail_as(PyExc_ValueError, "torch.cat(): expected a non-empty list of Tensors");
     Vars parts;
+    parts.reserve(tensors.size());
     for (size_t i = 0; i < tensors.size(); i++) {
       check(tensors[i].dim() > 0, "zero-dimensional tensor (at position ", i,
             ") cannot be concatenated");
