@@ -1299,6 +1299,10 @@ uint8: dtype
 bool: dtype
 default_generator: Generator
 _namespaces: dict[str, dict[str, Any]]
+_nn: Any
+_linalg: Any
+_special: Any
+_fft: Any
 
 def _check_device(op: str, device: _Device, /) -> None: ...
 def _set_default_device(device: _Device, /) -> None: ...

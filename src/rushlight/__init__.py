@@ -90,6 +90,7 @@ from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight import _tensor_devices as _tensor_devices
 from rushlight import _tensor_python as _tensor_python
 from rushlight._functions import *
+from rushlight._functions import _assert as _assert
 from rushlight._deterministic import *
 from rushlight import autograd as autograd
 from rushlight import linalg as linalg
@@ -115,8 +116,9 @@ newaxis = None
 # Loaded when first used.
 _lazy_modules = (
     "__config__", "_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda",
-    "distributed", "func", "jit", "mps", "multiprocessing", "optim", "overrides", "profiler",
-    "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
+    "distributed", "func", "functional", "fx", "jit", "mps", "multiprocessing", "optim",
+    "overrides", "profiler", "return_types", "serialization", "testing", "torch_version", "types",
+    "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "explain": "autograd._explain",
@@ -132,6 +134,7 @@ TYPE_CHECKING = False  # type checkers read it as True
 if TYPE_CHECKING:
     from rushlight import accelerator as accelerator, backends as backends, compiler as compiler
     from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
+    from rushlight import functional as functional, fx as fx
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._redirect import foreign, redirect
 from rushlight.storage import UntypedStorage
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -295,6 +296,8 @@ def is_floating_point(input: Tensor) -> bool:
     >>> torch.is_floating_point(torch.ones(1)), torch.is_floating_point(torch.tensor([1]))
     (True, False)
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(is_floating_point, locals(), filled=False)
     return input.is_floating_point()
 
 
@@ -305,6 +308,8 @@ def is_complex(input: Tensor) -> bool:
     >>> torch.is_complex(torch.tensor(1j)), torch.is_complex(torch.ones(1))
     (True, False)
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(is_complex, locals(), filled=False)
     return input.is_complex()
 
 
@@ -337,6 +342,8 @@ def numel(input: Tensor) -> int:
     >>> torch.numel(torch.ones(2, 3))
     6
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(numel, locals(), filled=False)
     return input.numel()
 
 
@@ -401,6 +408,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
+    if foreign(input) or foreign(other):
+        return redirect(equal, locals(), filled=False)
     _require_tensors("equal", input, other)
     if input.shape != other.shape:
         return False
@@ -416,6 +425,8 @@ def isclose(
     >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0000001, 2.1]))
     tensor([ True, False])
     """
+    if foreign(input) or foreign(other):
+        return redirect(isclose, locals(), filled=False)
     _require_tensors("isclose", input, other)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
@@ -441,8 +452,26 @@ def allclose(
     >>> torch.allclose(x, x + 0.1), torch.allclose(x, x + 0.1, atol=0.2)
     (False, True)
     """
+    if foreign(input) or foreign(other):
+        return redirect(allclose, locals(), filled=False)
     _require_tensors("allclose", input, other)
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def _assert(condition: Any, message: Any) -> Any:
+    """``assert`` as a call, which tracing can write down.
+
+    >>> import rushlight as torch
+    >>> torch._assert(1 > 2, "never")
+    Traceback (most recent call last):
+        ...
+    AssertionError: never
+    """
+    if type(condition) is not Tensor and foreign(condition):
+        return redirect(_assert, locals())
+    if not condition:
+        raise AssertionError(message)
+    return None
 
 
 _C._add_tensor_methods({

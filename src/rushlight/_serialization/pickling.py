@@ -95,13 +95,15 @@ class Pickler(_PythonPickler):
         if not isinstance(obj, _C.ModuleBase):
             return NotImplemented
         reduced: Any = obj.__reduce_ex__(self.proto)
-        function, args, state, *rest = reduced
+        function, args, *rest = reduced
+        state = rest[0] if rest else None
         if isinstance(state, dict):
             hooks: dict[str, Any] = {name: OrderedDict() for name in HOOKS}
             state = {**hooks, "_is_full_backward_hook": None, **state}
             if hasattr(type(obj), "_flat_weights"):
                 state["_flat_weights"] = getattr(obj, "_flat_weights")  # noqa: B009
-        return function, args, state, *rest
+            rest[0] = state
+        return function, args, *rest
 
     def _write_global(self, name: Name) -> None:
         if id(name) in self.memo:

@@ -6,6 +6,7 @@ import math
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -244,6 +245,12 @@ def multi_head_attention_forward(
     >>> output.flatten().tolist(), weights.shape
     ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], torch.Size([1, 3, 3]))
     """
+    if type(query) is not Tensor and foreign(query):
+        given = locals()
+        if not given.pop("_batch_first"):  # which is our own
+            for name in list(given)[17:24]:  # is_causal goes before these
+                given[name] = given.pop(name)
+            return redirect(multi_head_attention_forward, given)
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     batch_dim = 0 if _batch_first and batched else 1
     if not batched:

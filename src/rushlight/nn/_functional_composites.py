@@ -6,6 +6,7 @@ import math
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def rrelu(
     >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.1, 0.3)
     tensor([-0.2000,  2.0000])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(rrelu, locals())
     if lower > upper:
         raise RuntimeError(
             f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
@@ -74,6 +77,8 @@ def gumbel_softmax(
     >>> y.sum(dim=1)
     tensor([1., 1., 1., 1.])
     """
+    if type(logits) is not Tensor and foreign(logits):
+        return redirect(gumbel_softmax, locals())
     if eps != 1e-10:
         import warnings
 
@@ -107,6 +112,8 @@ def linear_cross_entropy(
     >>> round(F.linear_cross_entropy(x, weight, target).item(), 4)
     1.0986
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(linear_cross_entropy, locals())
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
     if linear_weight.dim() < 2:
@@ -232,6 +239,8 @@ def embedding_bag(
     >>> torch.nn.functional.embedding_bag(torch.tensor([0, 1, 2]), table, bags).flatten().tolist()
     [1.5, 4.0]
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(embedding_bag, locals())
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
     if weight.dim() != 2:

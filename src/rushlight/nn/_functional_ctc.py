@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def ctc_loss(
     >>> round(loss.exp().item(), 4)  # three of the four paths give the label
     1.3333
     """
+    if type(log_probs) is not Tensor and foreign(log_probs):
+        return redirect(ctc_loss, locals())
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if any(_C._batch_levels(t) for t in (targets, input_lengths, target_lengths)):

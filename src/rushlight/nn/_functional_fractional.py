@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._precision import in_full
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ def fractional_max_pool2d_with_indices(
               [13., 15.]]]]), tensor([[[[ 5,  7],
               [13, 15]]]]))
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(fractional_max_pool2d_with_indices, locals())
     return _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -137,6 +141,8 @@ def fractional_max_pool3d_with_indices(
     >>> values.shape, places.dtype
     (torch.Size([1, 1, 3, 3, 3]), torch.int64)
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(fractional_max_pool3d_with_indices, locals())
     return _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -155,6 +161,8 @@ def fractional_max_pool2d(
     >>> torch.nn.functional.fractional_max_pool2d(x, 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(fractional_max_pool2d, locals())
     result = _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
     return result if return_indices else result[0]
 
@@ -174,5 +182,7 @@ def fractional_max_pool3d(
     >>> torch.nn.functional.fractional_max_pool3d(x, 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3, 3])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(fractional_max_pool3d, locals())
     result = _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return result if return_indices else result[0]

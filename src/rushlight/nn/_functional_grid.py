@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._precision import in_full
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     >>> grid[0, 0].tolist()
     [[-1.0, -1.0], [1.0, -1.0]]
     """
+    if type(theta) is not Tensor and foreign(theta):
+        return redirect(affine_grid, locals())
     if align_corners is None:
         _warn("affine_grid")
         align_corners = False
@@ -166,6 +170,8 @@ def grid_sample(
     >>> torch.nn.functional.grid_sample(image, middle, align_corners=False).item()
     2.0
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(grid_sample, locals())
     for what, given, allowed in (
         ("mode", mode, ("bilinear", "nearest", "bicubic")),
         ("padding_mode", padding_mode, ("zeros", "border", "reflection")),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._redirect import foreign, redirect
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from rushlight._C import Tensor
 
     Ints = int | Sequence[int]
 
@@ -50,6 +50,8 @@ def max_pool1d(
     >>> torch.nn.functional.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
     tensor([[3., 4.]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_pool1d, locals())
     if return_indices:
         return _max_pools_with_indices[0](input, kernel_size, stride, padding, dilation, ceil_mode)
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -72,6 +74,8 @@ def max_pool2d(
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_pool2d, locals())
     if return_indices:
         return _max_pools_with_indices[1](input, kernel_size, stride, padding, dilation, ceil_mode)
     return _max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -92,6 +96,8 @@ def max_pool3d(
     >>> torch.nn.functional.max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_pool3d, locals())
     if return_indices:
         return _max_pools_with_indices[2](input, kernel_size, stride, padding, dilation, ceil_mode)
     return _max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -114,6 +120,8 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
     >>> torch.nn.functional.adaptive_max_pool1d(torch.tensor([[1.0, 5.0, 2.0, 4.0]]), 2)
     tensor([[5., 4.]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(adaptive_max_pool1d, locals())
     op = _functional["adaptive_max_pool1d_with_indices"]
     values, indices = op(input, _output_sizes(input, output_size, 1))
     return (values, indices) if return_indices else values
@@ -127,6 +135,8 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     tensor([[[1.],
              [3.]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(adaptive_max_pool2d, locals())
     op = _functional["adaptive_max_pool2d_with_indices"]
     values, indices = op(input, _output_sizes(input, output_size, 2))
     return (values, indices) if return_indices else values
@@ -139,6 +149,8 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     >>> torch.nn.functional.adaptive_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(adaptive_max_pool3d, locals())
     op = _functional["adaptive_max_pool3d_with_indices"]
     values, indices = op(input, _output_sizes(input, output_size, 3))
     return (values, indices) if return_indices else values
@@ -197,6 +209,8 @@ def max_unpool1d(
     >>> F.max_unpool1d(values, indices, 2)
     tensor([[0., 3., 4., 0.]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_unpool1d, locals())
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -217,6 +231,8 @@ def max_unpool2d(
     tensor([[[0., 0.],
              [0., 3.]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_unpool2d, locals())
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -236,6 +252,8 @@ def max_unpool3d(
     >>> F.max_unpool3d(values, indices, 2).flatten()
     tensor([0., 0., 0., 0., 0., 0., 0., 7.])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(max_unpool3d, locals())
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -252,6 +270,8 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     >>> torch.nn.functional.adaptive_avg_pool2d(torch.arange(4.0).reshape(1, 2, 2), 1)
     tensor([[[1.5000]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(adaptive_avg_pool2d, locals())
     return _adaptive_avg_pool2d(input, _output_sizes(input, output_size, 2))
 
 
@@ -262,6 +282,8 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     >>> torch.nn.functional.adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(adaptive_avg_pool3d, locals())
     return _adaptive_avg_pool3d(input, _output_sizes(input, output_size, 3))
 
 
@@ -292,6 +314,8 @@ def lp_pool1d(
     >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(lp_pool1d, locals())
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -308,6 +332,8 @@ def lp_pool2d(
     >>> torch.nn.functional.lp_pool2d(torch.ones(1, 2, 2), 2, 2)
     tensor([[[2.]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(lp_pool2d, locals())
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -324,6 +350,8 @@ def lp_pool3d(
     >>> torch.nn.functional.lp_pool3d(torch.ones(1, 2, 2, 2), 1, 2)
     tensor([[[[8.]]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(lp_pool3d, locals())
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -408,6 +436,8 @@ def interpolate(
     >>> torch.nn.functional.interpolate(x, size=3, mode="linear", align_corners=True)
     tensor([[[1.0000, 1.5000, 2.0000]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(interpolate, locals())
     dims = input.dim()
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError(
@@ -485,6 +515,8 @@ def unfold(
     tensor([[0., 2.],
             [1., 3.]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(unfold, locals())
     given = [_tuple(value, 2) for value in (kernel_size, dilation, padding, stride)]
     return _ops["_im2col"](input, *given)
 
@@ -506,5 +538,7 @@ def fold(
               [2., 4., 2.],
               [1., 2., 1.]]]])
     """
+    if type(input) is not Tensor and foreign(input):
+        return redirect(fold, locals())
     values = (output_size, kernel_size, dilation, padding, stride)
     return _ops["_col2im"](input, *(_tuple(value, 2) for value in values))

@@ -1,0 +1,4 @@
+"""Settings of graphs."""
+
+disable_progress = True
+verbose_progress = False

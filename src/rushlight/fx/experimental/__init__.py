@@ -1,0 +1,1 @@
+"""Passes and tools on top of graphs."""
