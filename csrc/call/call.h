@@ -36,7 +36,7 @@ enum class ResultKind : uint8_t { One, Several, List, Other };
 
 // What the struct of an op says, as data. Functions take the op's arguments as Values.
 struct OpTable {
-  const char *text, *doc, *module, *family, *former, *saves;
+  const char *text, *doc, *module, *former, *saves;
   const char* grad_name;  // null: made of the name
   const char* result;     // see OpInfo
   const ArgumentType* const* types;
@@ -45,11 +45,12 @@ struct OpTable {
   uint8_t count;
   ResultKind results;
   uint8_t result_count;  // of ResultKind::Several
+  Family family;
   Form form;
   Autocast autocast;
   Batching batching;
   int8_t added_dims;
-  bool function, method, inplace, out;
+  bool function, method, inplace, out, tried_last;
   bool is_view, spares, whole_history, bilinear, reads_numbers, sees_batches;
   bool any_devices;  // its tensors may lie on different ones
 

@@ -163,8 +163,7 @@ void run_each_sample(const OpRecord& op, const HiddenDims& hidden, Values args, 
     return hide(hidden, results);
   }
   if (table.batching == Batching::Shift) {
-    Shift shift(hidden, op.signature, std::strcmp(table.family, "reduction") == 0,
-                table.added_dims);
+    Shift shift(hidden, op.signature, table.family == Family::Reduction, table.added_dims);
     Arguments moved(op);
     moved.fill([&](const ArgumentType& type, int i, void* place) {
       type.shift(shift, size_t(i), args[i], place);
@@ -413,10 +412,10 @@ OpRecord::OpRecord(const OpTable& table)
   }
   // Ops that rules of many derivatives are made of. None of them draws numbers or is called for
   // memory of its own.
-  std::string_view family = table.family;
-  shareable = table.results == ResultKind::One &&
-              (table.form == Form::Linear || table.form == Form::General) &&
-              (table.is_view || family == "reduction" || family == "contraction");
+  shareable =
+      table.results == ResultKind::One &&
+      (table.form == Form::Linear || table.form == Form::General) &&
+      (table.is_view || table.family == Family::Reduction || table.family == Family::Contraction);
   node = node_class(*this);
 }
 
@@ -435,6 +434,7 @@ OpInfo describe(const OpRecord& op) {
   info.method = table.method;
   info.inplace = table.inplace;
   info.out = table.out;
+  info.tried_last = table.tried_last;
   info.record = &op;
   info.call = call_slots;
   if (table.into) info.into = write_slots;

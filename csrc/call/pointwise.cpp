@@ -411,7 +411,7 @@ void register_pointwise(const Pointwise& p, const OpInfo& described, const char*
   table()[p.name] = &p;
   OpInfo info = described;
   info.pointwise = &p;
-  info.family = "pointwise";
+  info.family = Family::Pointwise;
   info.form = p.differentiable ? Form::Partial : Form::NonDifferentiable;
   info.call = call;
   info.into = into;

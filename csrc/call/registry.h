@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "call/family.h"
 #include "call/signature.h"
 #include "kernels/kernels.h"
 
@@ -24,7 +25,7 @@ struct OpInfo {
   Signature signature;
   const char* doc = "";
   const char* module = "";  // "" is rushlight itself; else "nn.functional", "linalg", ...
-  const char* family = "";
+  Family family = Family::None;
   const char* domain = "";
   // Deprecated orders of the arguments, split by ';', each the names of parameters.
   const char* former = "";
@@ -32,8 +33,9 @@ struct OpInfo {
   Form form = Form::Composite;
   bool function = true;
   bool method = true;
-  bool inplace = false;  // has a form with a trailing underscore
-  bool out = false;      // takes out=
+  bool inplace = false;     // has a form with a trailing underscore
+  bool out = false;         // takes out=
+  bool tried_last = false;  // of the overloads of its name
   PyObject* (*call)(const OpInfo&, PyObject* const* slots) = nullptr;
   // Writes the result into a tensor. Null: the result is computed and copied.
   void (*into)(const OpInfo&, PyObject* const* slots, Tensor* into, bool inplace) = nullptr;

@@ -14,8 +14,9 @@ struct OpDefaults {
   static constexpr auto doc = "";
   static constexpr auto module = "";
   static constexpr auto saves = "";
-  static constexpr auto family = "";
-  static constexpr auto former = "";  // deprecated orders of the arguments (call/registry.h)
+  static constexpr Family family = Family::None;
+  static constexpr bool tried_last = false;  // after the overloads of its name in other files
+  static constexpr auto former = "";         // deprecated orders of the arguments (call/registry.h)
   static constexpr bool function = true;
   static constexpr bool method = true;
   static constexpr bool inplace = false;
@@ -46,7 +47,7 @@ struct NonDifferentiable : OpDefaults {
 struct View : Linear {
   static constexpr bool is_view = true;
   static constexpr bool out = false;
-  static constexpr auto family = "view";
+  static constexpr Family family = Family::View;
 };
 
 // The tangent of what has none.

@@ -157,6 +157,7 @@ struct Runner<Op, R (*)(A...)> {
     t.method = Op::method;
     t.inplace = Op::inplace;
     t.out = Op::out;
+    t.tried_last = Op::tried_last;
     t.is_view = Op::is_view;
     t.spares = Op::spares;
     t.whole_history = Op::whole_history;

@@ -122,12 +122,12 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
   auto* self = reinterpret_cast<Tensor*>(slots[0]);
   Var keep(self);
   Profiled event;
-  if (modes.profiled && std::strcmp(op.family, "pointwise") != 0) [[unlikely]] {
+  if (modes.profiled && op.family != Family::Pointwise) [[unlikely]] {
     event.op((op.name + "_").c_str());
     event.shape(keep);
   }
   // Of the kernels that write in place, those of pointwise and random ops see hidden dimensions.
-  bool sees = op.pointwise || std::strcmp(op.family, "random") == 0;
+  bool sees = op.pointwise || op.family == Family::Random;
   if (op.into && (sees || !any_batched(op, slots))) {
     op.into(op, slots, self, true);
   } else {
@@ -370,17 +370,6 @@ PyObject* new_op(const std::string& name, const char* module,
   return reinterpret_cast<PyObject*>(o);
 }
 
-// Overloads of one file are tried as they are written there. In which order files are linked must not
-// matter: pointwise ops come first, and those that take any number after those that take some.
-bool comes_first(const OpInfo* a, const OpInfo* b) {
-  auto rank = [](const OpInfo* op) {
-    int numbers = 0;
-    for (const Param& p : op->signature.params()) numbers += p.kind == Kind::Number;
-    return (op->record ? kMaxParams + 1 : 0) + numbers;
-  };
-  return rank(a) < rank(b);
-}
-
 int put(PyObject* dict, const std::string& name, PyObject* value) {
   int done = value ? PyDict_SetItemString(dict, name.c_str(), value) : -1;
   Py_XDECREF(value);
@@ -406,7 +395,8 @@ int add_ops(PyObject* tensor_dict, PyObject* namespaces) {
   for (auto& [key, group] : groups) {
     const auto& [module, name] = key;
     for (auto* overloads : {&group.function, &group.method, &group.inplace})
-      std::stable_sort(overloads->begin(), overloads->end(), comes_first);
+      std::stable_partition(overloads->begin(), overloads->end(),
+                            [](const OpInfo* op) { return !op->tried_last; });
     PyObject* dict = PyDict_GetItemString(namespaces, module.c_str());
     if (!dict) {
       dict = PyDict_New();
@@ -452,8 +442,8 @@ PyObject* describe_registry(PyObject*, PyObject*) {
     PyObject* entry = Py_BuildValue(
         "{s:s,s:s,s:s,s:s,s:N,s:s,s:s,s:s,s:s,s:s}", "name", op->name.c_str(), "namespace",
         op->module, "signature", op->signature.text().c_str(), "doc", op->doc, "forms", results,
-        "family", op->family, "derivative", forms[int(op->form)], "domain", op->domain, "result",
-        op->result, "former", op->former);
+        "family", name(op->family), "derivative", forms[int(op->form)], "domain", op->domain,
+        "result", op->result, "former", op->former);
     if (entry && op->pointwise) {
       if (!add_formulas(entry, *op->pointwise)) Py_CLEAR(entry);
     }

@@ -7,8 +7,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kTaskItems = 1 << 15;
-
 // Outputs [begin, end) of an axis without weights whose windows have one length and one step.
 struct Regular {
   int64_t begin = 0, end = 0, length = 0, step = 1;
@@ -250,7 +248,7 @@ template <class T, class C>
 void transpose(int64_t planes, const AxisMaps& axes, const T* y, T* x) {
   Mapper<T, C> m(axes);
   int64_t large = m.large(), small = m.small();
-  parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(planes, grain(large + small), [&](int64_t begin, int64_t end) {
     std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
     std::vector<C> plane(size_t(std::is_same_v<T, C> ? 0 : large));
     for (int64_t p = begin; p < end; ++p) {
@@ -272,7 +270,7 @@ void map_axes(DType dtype, int64_t planes, const AxisMaps& axes, const void* x, 
   with_types(dtype, [&]<class T, class C>(T, C) {
     Mapper<T, C> m(axes);
     int64_t large = m.large(), small = m.small();
-    parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+    parallel_for(planes, grain(large + small), [&](int64_t begin, int64_t end) {
       std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
       for (int64_t p = begin; p < end; ++p) {
         m.forward(static_cast<const T*>(x) + p * large, static_cast<T*>(y) + p * small, sums.data(),

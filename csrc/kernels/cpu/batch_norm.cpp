@@ -9,9 +9,8 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements worth a thread's while
-constexpr int64_t kNarrow = 16;    // an inner size below which columns are summed side by side
-constexpr int64_t kWidth = 64;     // columns of a block
+constexpr int64_t kNarrow = 16;  // an inner size below which columns are summed side by side
+constexpr int64_t kWidth = 64;   // columns of a block
 
 // A channel of a wide tensor: `batch` rows of n elements, `stride` apart.
 struct Channel {
@@ -152,22 +151,20 @@ struct Block {
 
 template <class Body>
 void for_channels(const ChannelShape& s, const Body& body) {
-  parallel_for(s.channels, kGrain / std::max<int64_t>(s.batch * s.inner, 1),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t c = begin; c < end; ++c) body(c);
-               });
+  parallel_for(s.channels, grain(s.batch * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) body(c);
+  });
 }
 
 template <class Body>
 void for_blocks(const ChannelShape& s, const Body& body) {
   int64_t each = std::max<int64_t>(kWidth / s.inner, 1), blocks = (s.channels + each - 1) / each;
-  parallel_for(blocks, kGrain / std::max<int64_t>(s.batch * each * s.inner, 1),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t k = begin; k < end; ++k) {
-                   int64_t first = k * each;
-                   body(Block{first, std::min(each, s.channels - first), s.inner});
-                 }
-               });
+  parallel_for(blocks, grain(s.batch * each * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      int64_t first = k * each;
+      body(Block{first, std::min(each, s.channels - first), s.inner});
+    }
+  });
 }
 
 // What a channel is multiplied with.

@@ -7,7 +7,7 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 17;  // bytes one chunk writes
+constexpr int64_t kChunkBytes = 1 << 17;  // of one task
 
 struct Pair64 {
   uint64_t low, high;
@@ -41,7 +41,7 @@ void fill_items(void* out, int64_t stride, int64_t n, const void* value) {
       for (int64_t i = begin; i < end; ++i, to += stride) std::memcpy(to, &v, sizeof(T));
     }
   };
-  int64_t grain = kGrain / int64_t(sizeof(T));
+  int64_t grain = kChunkBytes / int64_t(sizeof(T));
   n > 2 * grain ? parallel_for(n, grain, range) : range(0, n);
 }
 

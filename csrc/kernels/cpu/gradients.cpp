@@ -9,7 +9,7 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kPiece = 1 << 15;
 constexpr int64_t kBlock = 512;
 
 template <class C>
@@ -53,7 +53,7 @@ bool scale_halves(DType d, void* data, int64_t begin, int64_t end, double factor
 
 bool scale_all(DType d, void* x, int64_t n, double factor, bool probes) {
   std::atomic<bool> finite{true};
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(n, kPiece, [&](int64_t begin, int64_t end) {
     bool here = d == DType::F64   ? scale_direct<double>(x, begin, end, factor, probes)
                 : d == DType::F32 ? scale_direct<float>(x, begin, end, factor, probes)
                                   : scale_halves(d, x, begin, end, factor, probes);

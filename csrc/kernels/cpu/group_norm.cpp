@@ -9,8 +9,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements worth a thread's while
-
 // A group is `channels` rows of n elements that follow each other.
 template <class C>
 RL_CLONES void normalize_group(const C* x, const C* w, const C* b, C* y, C* mean, C* rstd,
@@ -82,7 +80,7 @@ template <class C>
 void forward(const C* x, const C* w, const C* b, C* y, C* mean, C* rstd, ChannelShape s,
              int64_t groups, double eps) {
   int64_t channels = s.channels / groups, n = channels * s.inner;
-  parallel_for(s.batch * groups, kGrain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+  parallel_for(s.batch * groups, grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       int64_t first = k % groups * channels;
       normalize_group(x + k * n, w ? w + first : w, b ? b + first : b, y + k * n, mean + k,
@@ -97,7 +95,7 @@ void backward(const C* g, const C* x, const C* w, const C* mean, const C* rstd, 
   int64_t channels = s.channels / groups, n = channels * s.inner, all = s.batch * s.channels;
   std::vector<double> sums(size_t(2 * all));
   double* dots = sums.data() + all;
-  parallel_for(s.batch * groups, kGrain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+  parallel_for(s.batch * groups, grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       group_gradient(g + k * n, x + k * n, w ? w + k % groups * channels : w, mean[k], rstd[k],
                      gx ? gx + k * n : gx, sums.data() + k * channels, dots + k * channels,

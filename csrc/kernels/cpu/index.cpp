@@ -102,8 +102,6 @@ struct Range {
   }
 };
 
-constexpr int64_t kGrain = 16384;
-
 RL_INLINE int64_t index_at(const char* p) { return *reinterpret_cast<const int64_t*>(p); }
 
 // Operand, its stride; `along` is y's stride along dim.
@@ -144,7 +142,7 @@ void index_select(int64_t itemsize, const void* x, const int64_t* index, void* y
   const char* from = static_cast<const char*>(x);
   char* to = static_cast<char*>(y);
   if (bytes == 0) return;
-  parallel_for(outer * count, 65536 / bytes, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * count, grain(bytes / 4), [&](int64_t begin, int64_t end) {
     auto each = [&](auto copy) {
       int64_t o = begin / count, c = begin % count;
       for (int64_t p = begin; p < end; ++p) {
@@ -172,7 +170,7 @@ void index_add(DType d, void* y, const int64_t* index, const void* src, int64_t 
     T* to = static_cast<T*>(y);
     const T* from = static_cast<const T*>(src);
     int64_t work = count * std::min(width, inner);
-    parallel_for(outer * pieces, kGrain / work, [&](int64_t begin, int64_t end) {
+    parallel_for(outer * pieces, grain(work), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         int64_t o = p / pieces, j = p % pieces * width, w = std::min(width, inner - j);
         for (int64_t c = 0; c < count; ++c) {
@@ -221,7 +219,7 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
   int64_t index_along = ndim ? index_strides[dim] : 0, src_along = ndim ? src_strides[dim] : 0;
   bool along_first = std::abs(index_along) <= std::abs(range.step(1)) || range.total == 1;
   ScatterRun run = choose_run(d, mode);
-  parallel_for(range.total, kGrain / std::max<int64_t>(length, 1), [&](int64_t b, int64_t e) {
+  parallel_for(range.total, grain(length), [&](int64_t b, int64_t e) {
     range.runs(b, e, [&](const int64_t* at, int64_t count) {
       char* to = static_cast<char*>(y) + at[0];
       const char* i = reinterpret_cast<const char*>(index) + at[1];

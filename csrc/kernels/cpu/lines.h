@@ -34,7 +34,7 @@ struct Lines {
   template <class Body>
   void split(const Body& body) const {
     int64_t work = std::max<int64_t>(n * std::min(inner, kLines), 1);
-    parallel_for(groups(), 16384 / work, body);
+    parallel_for(groups(), grain(work), body);
   }
 };
 

@@ -11,7 +11,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kTaskItems = 1 << 15;
 constexpr int64_t kBlock = 16;  // elements of a row that a loop of known length handles
 
 template <class Tap>
@@ -223,7 +222,7 @@ class Pooler {
 };
 
 int64_t grain_of(const Pooling& p) {
-  return kTaskItems / (volume(p.input) + volume(p.output) * volume(p.kernel) + 1);
+  return grain(volume(p.input) + volume(p.output) * volume(p.kernel));
 }
 
 // Windows of 2 x 2 that tile the plane: every element is written once.
@@ -392,7 +391,7 @@ void adaptive_max_pool(DType d, int64_t planes, const Extent& input, const Exten
     if constexpr (std::is_same_v<T, c64> || std::is_same_v<T, c128>) return;
     else {
       int64_t large = volume(input), small = volume(output);
-      parallel_for(planes, kTaskItems / (large + small + 1), [&](int64_t begin, int64_t end) {
+      parallel_for(planes, grain(large + small), [&](int64_t begin, int64_t end) {
         for (int64_t o = begin * small; o < end * small; ++o) {
           const T* plane = static_cast<const T*>(x) + o / small * large;
           int64_t w = o % output[2], h = o / output[2] % output[1],

@@ -10,7 +10,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;
 constexpr int64_t kBlock = 512;  // elements of a half type that are converted at a time
 
 template <class C>

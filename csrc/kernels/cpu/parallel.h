@@ -26,6 +26,11 @@ void parallel_chunks(int64_t chunks, const F& body) {
       const_cast<F*>(&body));
 }
 
+// Simple steps that are worth a thread's while.
+inline constexpr int64_t kGrain = 1 << 14;
+// How many items of `each` steps make that many.
+constexpr int64_t grain(int64_t each) { return each < kGrain ? kGrain / (each > 0 ? each : 1) : 1; }
+
 // Calls body(begin, end) over [0, n) cut into ranges of `grain` elements (the last one shorter).
 template <class F>
 void parallel_for(int64_t n, int64_t grain, const F& body) {

@@ -8,8 +8,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kTaskItems = 1 << 15;
-
 // The outputs j in [begin, end) whose input j * stride + shift is inside.
 struct Inside {
   int64_t begin, end;
@@ -45,8 +43,8 @@ void walk_tap(const Convolution& c, int64_t line, const Row& row, const Blank& b
 
 template <class T>
 void unfold_as(const Convolution& c, const T* x, T* columns) {
-  int64_t lines = c.in * volume(c.kernel), grain = kTaskItems / (volume(c.output) + 1);
-  parallel_for(lines, grain, [&](int64_t begin, int64_t end) {
+  int64_t lines = c.in * volume(c.kernel);
+  parallel_for(lines, grain(volume(c.output)), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       walk_tap(
           c, line,
@@ -72,8 +70,8 @@ void unfold_as(const Convolution& c, const T* x, T* columns) {
 
 template <class T>
 void fold_as(const Convolution& c, const T* columns, T* x) {
-  int64_t taps = volume(c.kernel), grain = kTaskItems / (volume(c.output) * taps + 1);
-  parallel_for(c.in, grain, [&](int64_t begin, int64_t end) {
+  int64_t taps = volume(c.kernel);
+  parallel_for(c.in, grain(volume(c.output) * taps), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin * taps; line < end * taps; ++line) {
       walk_tap(
           c, line,

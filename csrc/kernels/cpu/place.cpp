@@ -8,9 +8,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-constexpr int64_t kGrainBytes = 65536;
-
 template <class T>
 RL_CLONES void scale_run(const T* x, const Bool* mask, T* y, int64_t n, T scale) {
 #pragma omp simd
@@ -86,7 +83,7 @@ void index_write(int64_t itemsize, void* y, const int64_t* index, const void* sr
   char* to = static_cast<char*>(y);
   const char* from = static_cast<const char*>(src);
   int64_t work = count * std::min(width, row);
-  parallel_for(outer * pieces, kGrainBytes / work, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * pieces, grain(work / 4), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       int64_t o = p / pieces, j = p % pieces * width, w = std::min(width, row - j);
       for (int64_t c = 0; c < count; ++c) {
@@ -104,7 +101,7 @@ void triangle(int64_t itemsize, const void* x, void* y, int64_t matrices, int64_
   char* to = static_cast<char*>(y);
   // Far-away diagonals are brought near, so that nothing below overflows.
   k = std::clamp(k, -rows - 1, cols + 1);
-  parallel_for(matrices * rows, kGrainBytes / bytes, [&](int64_t begin, int64_t end) {
+  parallel_for(matrices * rows, grain(bytes / 4), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       int64_t cut = std::clamp<int64_t>(p % rows + k + (upper ? 0 : 1), 0, cols) * itemsize;
       int64_t kept = upper ? cut : 0, zeros = upper ? 0 : cut;

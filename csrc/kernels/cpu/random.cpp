@@ -11,8 +11,7 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kBlock = 16;       // groups made at a time
-constexpr int64_t kGrain = 1 << 14;  // elements of a thread's chunk
+constexpr int64_t kBlock = 16;  // groups made at a time
 constexpr double kPi = 3.14159265358979323846;
 
 struct Stream {

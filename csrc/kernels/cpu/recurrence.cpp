@@ -9,14 +9,12 @@ namespace rl::cpu {
 namespace {
 
 constexpr int64_t kColumns = 128;  // columns walked side by side
-constexpr int64_t kGrain = 1 << 14;
 
 // Calls body(outer index, first column, columns) for every tile.
 template <class Body>
 void tiles(int64_t outer, int64_t n, int64_t inner, const Body& body) {
   int64_t across = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
-  int64_t grain = kGrain / std::max<int64_t>(n * width, 1);
-  parallel_for(outer * across, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * across, grain(n * width), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       int64_t j = t % across * kColumns;
       body(t / across, j, std::min(kColumns, inner - j));

@@ -21,7 +21,7 @@ namespace rl::cpu {
 constexpr int64_t kBlock = 2048;   // elements of a row reduced in one go
 constexpr int64_t kTile = 512;     // columns reduced in one go
 constexpr int64_t kBuffer = 4096;  // converted elements of a tile
-constexpr int64_t kGrain = 32768;  // elements worth a thread's while
+constexpr int64_t kPiece = 32768;  // elements of a row that are summed apart
 constexpr int64_t kSplits = 64;    // pieces that few, long reductions are cut into
 constexpr int64_t kWide = 128;     // narrow rows are joined up to this width
 
@@ -151,8 +151,8 @@ struct Walk {
   // Results are handed to finish(first output, view, count).
   template <class Finish>
   void run_rows(const Finish& finish) const {
-    if (outer < 16 && n > 2 * kGrain) {
-      int64_t size = std::max(kGrain, (n + kSplits - 1) / kSplits);
+    if (outer < 16 && n > 2 * kPiece) {
+      int64_t size = std::max(kPiece, (n + kSplits - 1) / kSplits);
       size = (size + kBlock - 1) / kBlock * kBlock;
       int64_t pieces = (n + size - 1) / size;
       Partials<P, 16 * kSplits> parts;
@@ -166,7 +166,7 @@ struct Walk {
       }
       return;
     }
-    parallel_for(outer, kGrain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+    parallel_for(outer, grain(n / 2), [&](int64_t begin, int64_t end) {
       constexpr int64_t batch = 64;
       Partials<P, batch> results;
       for (int64_t o = begin; o < end; o += batch) {
@@ -183,9 +183,8 @@ struct Walk {
   void run_columns(const Finish& finish) const {
     int64_t tiles = (inner + kTile - 1) / kTile, tasks = outer * tiles;
     int64_t width = std::min(inner, kTile);
-    if (tasks < 16 && n * width > 2 * kGrain) return run_split_columns(tiles, finish);
-    int64_t grain = kGrain / std::max<int64_t>(n * width, 1);
-    parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
+    if (tasks < 16 && n * width > 2 * kPiece) return run_split_columns(tiles, finish);
+    parallel_for(tasks, grain(n * width / 2), [&](int64_t begin, int64_t end) {
       Partials<P, kTile> result;
       for (int64_t t = begin; t < end; ++t) {
         int64_t o = t / tiles, j = t % tiles * kTile, w = std::min(kTile, inner - j);
@@ -199,7 +198,7 @@ struct Walk {
   template <class Finish>
   void run_split_columns(int64_t tiles, const Finish& finish) const {
     int64_t tasks = outer * tiles, width = std::min(inner, kTile);
-    int64_t pieces = std::clamp<int64_t>(n * width / kGrain, 1, kSplits / tasks);
+    int64_t pieces = std::clamp<int64_t>(n * width / kPiece, 1, kSplits / tasks);
     int64_t size = (n + pieces - 1) / pieces;
     pieces = (n + size - 1) / size;
     using Tile = Partials<P, kTile>;

@@ -74,8 +74,7 @@ void fill_permutation(int64_t* out, int64_t n, uint64_t seed, uint64_t offset) {
 void multinomial(const double* weights, int64_t rows, int64_t cols, int64_t samples,
                  bool replacement, int64_t* out, uint64_t seed, uint64_t offset) {
   uint64_t each = counters(replacement ? samples : cols);
-  int64_t grain = std::max<int64_t>(1, (1 << 14) / (cols + samples + 1));
-  parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(rows, grain(cols + samples), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       Draws draws(seed, offset + uint64_t(r) * each);
       auto draw = replacement ? with_replacement : without_replacement;

@@ -124,8 +124,7 @@ struct Scan {
   template <class Body>
   void tiles(int64_t outer, const Body& body) const {
     int64_t across = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
-    int64_t grain = kGrain / 2 / std::max<int64_t>(n * width, 1);
-    parallel_for(outer * across, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(outer * across, grain(n * width), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         int64_t j = t % across * kColumns;
         body(t / across * n * inner + j, std::min(kColumns, inner - j));
@@ -146,14 +145,14 @@ void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t
   constexpr bool cheap = !std::is_same_v<Op, LogAddExp<C>>;
   if constexpr (cheap) {
     // Few long rows: the pieces' totals first, then every piece from where it starts.
-    if (inner == 1 && outer < 4 && n > 4 * kGrain) {
-      int64_t pieces = (n + kGrain - 1) / kGrain;
+    if (inner == 1 && outer < 4 && n > 4 * kPiece) {
+      int64_t pieces = (n + kPiece - 1) / kPiece;
       std::vector<C> start(size_t(outer * pieces));
       Walk<Fold<Op>> walk{scan.source, outer, n, 1};
       parallel_chunks(outer * pieces, [&](int64_t c) {
-        int64_t begin = c % pieces * kGrain;
+        int64_t begin = c % pieces * kPiece;
         Partials<Fold<Op>, 1> total;
-        walk.row(c / pieces * n + begin, std::min(kGrain, n - begin), total);
+        walk.row(c / pieces * n + begin, std::min(kPiece, n - begin), total);
         start[size_t(c)] = total.a[0];
       });
       for (int64_t o = 0; o < outer; ++o) {
@@ -164,8 +163,8 @@ void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t
         }
       }
       parallel_chunks(outer * pieces, [&](int64_t c) {
-        int64_t begin = c % pieces * kGrain;
-        run(c / pieces * n, begin, std::min(begin + kGrain, n), 1, &start[size_t(c)]);
+        int64_t begin = c % pieces * kPiece;
+        run(c / pieces * n, begin, std::min(begin + kPiece, n), 1, &start[size_t(c)]);
       });
       return;
     }
@@ -176,8 +175,8 @@ void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t
     run(offset, 0, n, width, last);
   };
   if (inner != 1) return scan.tiles(outer, columns);
-  int64_t grain = std::max<int64_t>(kGrain / 2 / std::max<int64_t>(n, 1), 4) / 4 * 4;
-  parallel_for(outer, grain, [&](int64_t begin, int64_t end) {
+  int64_t together = std::max<int64_t>(grain(n), 4) / 4 * 4;
+  parallel_for(outer, together, [&](int64_t begin, int64_t end) {
     for (; begin + 4 <= end; begin += 4) scan.template four<Op>(begin);
     for (; begin < end; ++begin) columns(begin * n, 1);
   });

@@ -7,12 +7,10 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 10;
-
 template <class T, class I>
 void search_as(const T* row, const int64_t* sorter, const T* values, I* index, int64_t rows,
                int64_t length, int64_t count, bool right) {
-  parallel_for(rows * count, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(rows * count, grain(16), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t r = i / count * length;
       const T* edges = row + r;

@@ -9,8 +9,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 13;
-
 template <class T>
 bool is_nan(T x) {
   if constexpr (std::is_integral_v<T>) return false;
@@ -27,7 +25,7 @@ bool precedes(T a, T b) {
 template <class T, class Pick>
 void pick_lines(const T* x, T* y, int64_t* index, int64_t outer, int64_t n, int64_t inner,
                 const Pick& pick) {
-  parallel_for(outer * inner, kGrain / n, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * inner, grain(2 * n), [&](int64_t begin, int64_t end) {
     std::vector<T> line(static_cast<size_t>(n));
     std::vector<int64_t> position(static_cast<size_t>(n));
     for (int64_t i = begin; i < end; ++i) {

@@ -13,10 +13,9 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int64_t kShort = 128;      // rows below this are sorted by comparison
-constexpr int64_t kParts = 8;        // pieces of a long row that threads share
-constexpr int64_t kLong = 1 << 17;   // rows from here on are worth sharing
-constexpr int64_t kGrain = 1 << 13;  // elements of a chunk of short rows
+constexpr int64_t kShort = 128;     // rows below this are sorted by comparison
+constexpr int64_t kParts = 8;       // pieces of a long row that threads share
+constexpr int64_t kLong = 1 << 17;  // rows from here on are worth sharing
 
 template <int Bytes> struct Unsigned;
 template <> struct Unsigned<1> {
@@ -200,10 +199,10 @@ template <class T>
 void sort_typed(const T* in, T* values, int64_t* indices, int64_t rows, int64_t cols,
                 bool descending) {
   Key<T> flip = descending ? Key<T>(~Key<T>(0)) : Key<T>(0);
-  int64_t grain = std::max<int64_t>(1, kGrain / cols);
+  int64_t together = grain(2 * cols);
   // A single row is shared between the threads, several are dealt out to them.
-  if (rows <= grain || (rows == 1 && cols >= kLong)) grain = rows;
-  parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+  if (rows <= together || (rows == 1 && cols >= kLong)) together = rows;
+  parallel_for(rows, together, [&](int64_t begin, int64_t end) {
     Scratch<T> scratch(cols);
     for (int64_t r = begin; r < end; ++r) {
       const T* row = in + r * cols;
@@ -286,7 +285,7 @@ template <class T>
 void topk_typed(const T* in, T* values, int64_t* indices, int64_t rows, int64_t cols, int64_t k,
                 bool largest) {
   Key<T> flip = largest ? Key<T>(~Key<T>(0)) : Key<T>(0);
-  parallel_for(rows, std::max<int64_t>(1, kGrain / cols), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, grain(2 * cols), [&](int64_t begin, int64_t end) {
     Key<T> keys[kTopkBlock];
     Best<T> best(k, std::min<int64_t>(std::max<int64_t>(k, 32), cols - k + 1));
     for (int64_t r = begin; r < end; ++r) {

@@ -106,7 +106,7 @@ struct EmbeddingOf : Linear {
       "embedding(Tensor weight, Tensor indices, int padding_idx=-1, "
       "bool scale_grad_by_freq=False, bool sparse=False)";
   static constexpr auto doc = "embedding(table, ids): the rows of the table with these numbers.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "indices";
   static constexpr bool method = false;
   static Var forward(const Var& weight, const Var& indices, int64_t, bool, bool) {
@@ -190,7 +190,7 @@ struct EmbeddingFunctional : Composite {
       "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)";
   static constexpr auto doc = "embedding(ids, table): the rows of the table with these numbers.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& weight, std::optional<int64_t> padding_idx,
                      std::optional<double> max_norm, double norm_type, bool by_freq, bool sparse) {
@@ -218,7 +218,7 @@ struct OneHot : NonDifferentiable {
   static constexpr auto signature = "one_hot(Tensor tensor, int num_classes=-1)";
   static constexpr auto doc = "one_hot(ids, n): for each id, n zeros with a 1 at the id.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool out = false;
   static Var forward(const Var& tensor, int64_t classes) {
     check(tensor.dtype() == DType::I64,

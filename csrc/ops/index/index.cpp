@@ -269,7 +269,7 @@ struct Index : Linear {
   static constexpr auto signature = "_index(Tensor input, Tensor[] indices)";
   static constexpr auto grad_name = "IndexBackward0";
   static constexpr auto doc = "_index(x, indices): x[indices] for an int64 tensor per dimension.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "indices";
   static constexpr bool method = false;
   static Var forward(const Var& input, const Vars& indices) {
@@ -368,7 +368,7 @@ struct IndexPut : Linear {
       "_index_put(Tensor input, Tensor[] indices, Tensor values, bool accumulate)";
   static constexpr auto grad_name = "IndexPutBackward0";
   static constexpr auto doc = "_index_put(x, indices, values, accumulate): x with x[indices] set.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "indices";
   static constexpr bool method = false;
   static Var forward(const Var& input, const Vars& indices, const Var& values, bool accumulate) {
@@ -432,7 +432,7 @@ struct IndexPutPublic : Composite {
       "index_put(Tensor input, Tensor[] indices, Tensor values, bool accumulate=False)";
   static constexpr auto doc =
       "index_put(x, indices, values, accumulate): a copy of x with x[indices] = values (or +=).";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool inplace = true;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Vars& indices, const Var& values, bool accumulate) {
@@ -477,7 +477,7 @@ Var flat_positions(const Var& index, int64_t numel, const char* op) {
 struct Take : Linear {
   static constexpr auto signature = "take(Tensor input, Tensor index)";
   static constexpr auto doc = "take(x, index): the elements of x, read as a vector, at index.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static Var forward(const Var& input, const Var& index) {
     Var flat = flat_positions(index, input.numel(), "take()"), x = ops::contiguous(input);
@@ -496,7 +496,7 @@ struct Put : Linear {
       "put(Tensor input, Tensor index, Tensor source, bool accumulate=False)";
   static constexpr auto doc =
       "put(x, index, source, accumulate): x with the elements at flat positions set or added to.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& index, const Var& source, bool accumulate) {
@@ -537,7 +537,7 @@ struct TakeAlongDim : Composite {
   static constexpr auto signature = "take_along_dim(Tensor input, Tensor indices, int? dim=None)";
   static constexpr auto doc =
       "take_along_dim(x, indices, dim): gather with broadcasting; without dim, x as a vector.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static Var forward(const Var& input, const Var& indices, std::optional<int64_t> dim) {
     check(indices.dtype() == DType::I64,
           "torch.take_along_dim(): dtype of indices should be Long "

@@ -68,7 +68,7 @@ void place(Tensor* into, int d, const Var& index, const Var& src, kernel::Scatte
 struct IndexSelect : Linear {
   static constexpr auto signature = "index_select(Tensor input, int dim, Tensor index)";
   static constexpr auto doc = "index_select(x, dim, index): the slices of x along dim at index.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static Var forward(const Var& input, int64_t dim, const Var& index) {
     int d = int(wrap_dim(dim, input.dim()));
@@ -104,7 +104,7 @@ struct IndexAdd : Linear {
       "index_add(Tensor input, int dim, Tensor index, Tensor source, *, float alpha=1)";
   static constexpr auto doc =
       "index_add(x, dim, index, source, alpha): x with alpha * source added to slices along dim.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& source,
@@ -163,7 +163,7 @@ struct IndexCopy : Linear {
   static constexpr Autocast autocast = Autocast::Widest;
   static constexpr auto doc =
       "index_copy(x, dim, index, source): x with slices along dim replaced.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& source) {
@@ -269,7 +269,7 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
         "index_fill(Tensor input, int dim, Tensor index, " kind " value)";                        \
     static constexpr auto grad_name = grad;                                                       \
     static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices.";   \
-    static constexpr auto family = "indexing";                                                    \
+    static constexpr Family family = Family::Indexing;                                            \
     static constexpr auto saves = "index";                                                        \
     static constexpr bool inplace = true;                                                         \
     static constexpr bool out = false;                                                            \

@@ -29,7 +29,7 @@ Var any_of_place(const Tensor* t, const Var& mask) {
     static constexpr auto signature = "masked_fill(Tensor input, Tensor mask, " kind " value)";  \
     static constexpr auto grad_name = grad;                                                      \
     static constexpr auto doc = "masked_fill(x, mask, value): " text " where the mask is true."; \
-    static constexpr auto family = "indexing";                                                   \
+    static constexpr Family family = Family::Indexing;                                           \
     static constexpr auto saves = "mask";                                                        \
     static constexpr bool inplace = true;                                                        \
     static constexpr bool out = false;                                                           \
@@ -103,7 +103,7 @@ Var true_positions(const Var& mask, const Ints& sizes) {
 struct MaskedSelect : Linear {
   static constexpr auto signature = "masked_select(Tensor input, Tensor mask)";
   static constexpr auto doc = "masked_select(x, mask): the elements where the mask is true.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "mask";
   static Var forward(const Var& input, const Var& mask) {
     check(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask, got ",
@@ -124,7 +124,7 @@ struct MaskedScatter : Linear {
   static constexpr auto signature = "masked_scatter(Tensor input, Tensor mask, Tensor source)";
   static constexpr auto doc =
       "masked_scatter(x, mask, source): x with the elements of source, in order, at the true ones.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "mask";
   static constexpr bool inplace = true;
   static constexpr bool out = false;
@@ -182,7 +182,7 @@ Var with_region(const Var& input, const Var& src, const Choose& choose) {
 struct SelectScatter : Linear {
   static constexpr auto signature = "select_scatter(Tensor input, Tensor src, int dim, int index)";
   static constexpr auto doc = "select_scatter(x, src, dim, index): x with x.select(...) = src.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static Var forward(const Var& input, const Var& src, int64_t dim, int64_t index) {
     return with_region(input, src, [&](const Var& y) { return ops::select(y, dim, index); });
   }
@@ -207,7 +207,7 @@ struct SliceScatter : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "slice_scatter(x, src, dim, start, end, step): x with x[start:end:step] = src.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   using Bound = std::optional<int64_t>;
   static Var region(const Var& y, int64_t dim, Bound start, Bound end, int64_t step) {
     return ops::slice(y, dim, start.value_or(0), end.value_or(INT64_MAX), step);
@@ -234,7 +234,7 @@ struct DiagonalScatter : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "diagonal_scatter(x, src, offset, dim1, dim2): x with a diagonal replaced by src.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static Var forward(const Var& input, const Var& src, int64_t offset, int64_t dim1, int64_t dim2) {
     auto choose = [&](const Var& y) { return ops::diagonal(y, offset, dim1, dim2); };
     return with_region(input, src, choose);

@@ -55,7 +55,7 @@ struct Nonzero : NonDifferentiable {
   static constexpr auto signature = "nonzero(Tensor input, *, bool as_tuple=False)";
   static constexpr auto doc =
       "nonzero(x, as_tuple): a row of indices for each nonzero element, or a vector per dimension.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static Positions forward(const Var& input, bool as_tuple) {
     return {as_tuple ? index_vectors(input) : Vars{index_matrix(input)}, as_tuple};
   }
@@ -65,7 +65,7 @@ RL_OP(Nonzero)
 struct ArgWhere : NonDifferentiable {
   static constexpr auto signature = "argwhere(Tensor input)";
   static constexpr auto doc = "argwhere(x): a row of indices for each nonzero element.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool out = false;
   static Var forward(const Var& input) { return index_matrix(input); }
 };
@@ -73,8 +73,9 @@ RL_OP(ArgWhere)
 
 struct WherePositions : NonDifferentiable {
   static constexpr auto signature = "where(Tensor condition)";
+  static constexpr bool tried_last = true;
   static constexpr auto doc = "where(condition): a vector of indices per dimension.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool method = false;
   static Vars forward(const Var& condition) { return index_vectors(condition); }
 };

@@ -31,7 +31,7 @@ struct Gather : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "gather(x, dim, index): x with its position along dim read off index.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static Var forward(const Var& input, int64_t dim, const Var& index, bool) {
     int d = int(wrap_dim(dim, input.dim()));
@@ -133,7 +133,7 @@ struct ScatterSet : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter(x, dim, index, src): x with src written to the positions along dim in index.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src) {
@@ -158,7 +158,7 @@ struct ScatterValue : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ScatterBackward1";
   static constexpr auto doc = "scatter(x, dim, index, value): x with value at those positions.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {
@@ -182,7 +182,7 @@ struct ScatterAdd : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter_add(x, dim, index, src): x with src added at the positions along dim in index.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src) {
@@ -219,7 +219,7 @@ struct ScatterSum : Linear {
       "_scatter_sum(Tensor input, int dim, Tensor index, Tensor src, bool mean, bool include_self)";
   static constexpr auto grad_name = "ScatterReduceBackward0";
   static constexpr auto doc = "_scatter_sum(...): scatter_reduce with 'sum' or 'mean'.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "index";
   static constexpr bool method = false;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src, bool mean,
@@ -256,7 +256,7 @@ struct ScatterChoice : General {
       "bool include_self)";
   static constexpr auto grad_name = "ScatterReduceBackward0";
   static constexpr auto doc = "_scatter_choice(...): scatter_reduce with 'prod', 'amax' or 'amin'.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr auto saves = "input index src out";
   static constexpr bool method = false;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src,
@@ -361,7 +361,7 @@ struct ScatterReduce : Composite {
   static constexpr auto doc =
       "scatter_reduce(x, dim, index, src, reduce): src combined into x at the positions in index; "
       "reduce is 'sum', 'prod', 'mean', 'amax' or 'amin'.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src,
                      const std::string& reduce, bool include_self) {
@@ -395,7 +395,7 @@ struct ScatterSourceReduce : Composite {
       "scatter(Tensor input, int dim, Tensor index, Tensor src, *, str reduce)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "scatter(x, dim, index, src, reduce): 'add' or 'multiply' src there.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& src,
                      const std::string& reduce) {
@@ -416,7 +416,7 @@ struct ScatterValueReduce : Composite {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "scatter(x, dim, index, value, reduce): 'add' or 'multiply' a number.";
-  static constexpr auto family = "indexing";
+  static constexpr Family family = Family::Indexing;
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value,
                      const std::string& reduce) {

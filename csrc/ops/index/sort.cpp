@@ -63,7 +63,7 @@ struct SortStable : General {
   static constexpr auto doc =
       "sort(x, dim, descending): the elements in order along a dimension, and where they were. "
       "Equal ones keep their order.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, std::optional<bool>, int64_t dim,
                                     bool descending) {
@@ -83,7 +83,7 @@ struct Sort : General {
       "sort(Tensor input, int dim=-1, bool descending=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "sort(x, dim, descending): the elements in order along a dimension.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool descending) {
     return sorted_along(input, dim, descending);
@@ -102,7 +102,7 @@ struct ArgSortStable : NonDifferentiable {
       "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "argsort(x, dim, descending): the indices that sort a dimension.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static Var forward(const Var& input, bool, int64_t dim, bool descending) {
     return sorted_along(input, dim, descending)[1];
@@ -114,7 +114,7 @@ struct ArgSort : NonDifferentiable {
   static constexpr auto signature = "argsort(Tensor input, int dim=-1, bool descending=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "argsort(x, dim, descending): the indices that sort a dimension.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t dim, bool descending) {
     return sorted_along(input, dim, descending)[1];
@@ -125,7 +125,7 @@ RL_OP(ArgSort)
 struct MSort : Composite {
   static constexpr auto signature = "msort(Tensor input)";
   static constexpr auto doc = "msort(x): the elements in order along the first dimension.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static Var forward(const Var& input) { return call<Sort>(input, 0, false)[0]; }
 };
 RL_OP(MSort)
@@ -138,7 +138,7 @@ struct TopK : General {
   static constexpr auto doc =
       "topk(x, k, dim, largest): the k largest (or smallest) along a dimension, best first, and "
       "where they are.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t k, int64_t dim, bool largest, bool) {
     DType d = input.dtype();
@@ -203,7 +203,7 @@ struct SearchSorted : NonDifferentiable {
   static constexpr auto doc =
       "searchsorted(sorted_sequence, values): where each value would be inserted to keep the last "
       "dimension sorted.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool method = false;
   static Var forward(const Var& edges, const Var& input, bool out_int32, bool right,
                      std::optional<std::string> side, const Var& sorter) {
@@ -256,7 +256,7 @@ struct Bucketize : NonDifferentiable {
       "bool right=False)";
   static constexpr auto doc =
       "bucketize(values, boundaries): the number of the bucket between boundaries of each value.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool method = false;
   static Var forward(const Var& input, const Var& boundaries, bool out_int32, bool right) {
     check(boundaries.dim() == 1, "bucketize(): boundaries tensor must be 1 dimension, but got dim(",
@@ -273,7 +273,7 @@ struct BinCount : Linear {
   static constexpr auto signature = "bincount(Tensor input, Tensor? weights=None, int minlength=0)";
   static constexpr auto doc =
       "bincount(x, weights): how often each of 0, 1, ... occurs in x, or the sum of its weights.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr auto saves = "input";
   static constexpr bool out = false;
   static void vjp(Back& b, const In& input, const In&, int64_t) {
@@ -316,7 +316,7 @@ struct HistC : NonDifferentiable {
   static constexpr auto doc =
       "histc(x, bins, min, max): the counts of x in equal bins between min and max, by default "
       "those of x.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static Var forward(const Var& input, int64_t bins, double min, double max) {
     DType d = input.dtype();
     if (!is_floating(d))

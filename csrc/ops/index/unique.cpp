@@ -193,7 +193,7 @@ struct Unique : Composite {
   static constexpr auto doc =
       "unique(x, dim=None): the distinct elements (or slices) in order; on request the number of "
       "each element among them, and how often each occurs.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static Asked forward(const Var& input, bool, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {
@@ -210,7 +210,7 @@ struct UniqueConsecutive : Composite {
   static constexpr auto doc =
       "unique_consecutive(x, dim=None): x without repetitions of neighbours; on request the number "
       "of each element's run, and how long each is.";
-  static constexpr auto family = "sort";
+  static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static Asked forward(const Var& input, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {

@@ -337,7 +337,7 @@ struct CrossEntropy : Composite {
       "cross_entropy(scores, target): the negative log-probability, under softmax, of the target "
       "classes; target holds class indices or probabilities.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "loss";
+  static constexpr Family family = Family::Loss;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& target, const Var& weight,
                      std::optional<bool> size_average, int64_t ignore_index,
@@ -375,7 +375,7 @@ struct NllLoss : Composite {
   static constexpr auto doc =
       "nll_loss(log_probabilities, target): minus the value of the target class.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "loss";
+  static constexpr Family family = Family::Loss;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& target, const Var& weight,
                      std::optional<bool> size_average, int64_t ignore_index,

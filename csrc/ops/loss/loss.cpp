@@ -291,7 +291,7 @@ Var weighted(const Var& each, const Var& weight, Reduce reduce) {
 
 struct LossDefaults : Composite {
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "loss";
+  static constexpr Family family = Family::Loss;
   static constexpr bool out = false;
 };
 

@@ -19,7 +19,7 @@ using Flag = std::optional<bool>;
 struct MarginLoss : Composite {
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "loss";
+  static constexpr Family family = Family::Loss;
   static constexpr bool out = false;
 };
 
@@ -360,7 +360,7 @@ std::string reduction_name(int64_t reduction) {
 
 struct PlainLoss : Composite {
   static constexpr Autocast autocast = Autocast::Full;
-  static constexpr auto family = "loss";
+  static constexpr Family family = Family::Loss;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };

@@ -58,7 +58,7 @@ struct Addmm : General {
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addmm(c, a, b): beta * c + alpha * a @ b, for matrices a and b.";
   static constexpr auto former = "beta input alpha mat1 mat2;beta input mat1 mat2";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "|mat2|mat1";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& mat1, const Var& mat2, double beta,
@@ -95,7 +95,7 @@ struct Baddbmm : General {
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "baddbmm(c, a, b): beta * c + alpha * bmm(a, b).";
   static constexpr auto former = "beta input alpha batch1 batch2;beta input batch1 batch2";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "|batch2|batch1";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& batch1, const Var& batch2, double beta,
@@ -128,7 +128,7 @@ struct Addbmm : General {
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "addbmm(c, a, b): beta * c + alpha * bmm(a, b).sum(0).";
   static constexpr auto former = "beta input alpha batch1 batch2;beta input batch1 batch2";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "|batch2|batch1";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& batch1, const Var& batch2, double beta,
@@ -169,7 +169,7 @@ struct Addmv : General {
   static constexpr auto doc =
       "addmv(c, a, x): beta * c + alpha * a @ x, for a matrix and a vector.";
   static constexpr auto former = "beta input alpha mat vec;beta input mat vec";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "|vec|mat";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& mat, const Var& vec, double beta, double alpha) {
@@ -207,7 +207,7 @@ struct Addr : General {
       "addr(Tensor input, Tensor vec1, Tensor vec2, *, float beta=1, float alpha=1)";
   static constexpr auto doc = "addr(c, x, y): beta * c + alpha * outer(x, y).";
   static constexpr auto former = "beta input alpha vec1 vec2;beta input vec1 vec2";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "|vec2|vec1";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, const Var& vec1, const Var& vec2, double beta,
@@ -324,7 +324,7 @@ struct LinearOp : Composite {
   static constexpr auto doc =
       "linear(x, weight, bias): x @ weight.T + bias, over the last dimension.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& weight, const Var& bias) {
     int n = input.dim();
@@ -378,7 +378,7 @@ RL_OP(LinearOp)
     static constexpr auto doc =                                                                    \
         "bilinear(x, y, weight, bias): x^T weight[i] y + bias[i] for each i.";                     \
     static constexpr auto module = in_module;                                                      \
-    static constexpr auto family = "contraction";                                                  \
+    static constexpr Family family = Family::Contraction;                                          \
     static constexpr bool method = false;                                                          \
     static constexpr bool out = false;                                                             \
     static Var forward(const Var& input1, const Var& input2, const Var& weight, const Var& bias) { \

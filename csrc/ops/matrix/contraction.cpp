@@ -184,7 +184,7 @@ struct Mm : Bilinear {
   static constexpr auto signature = "mm(Tensor input, Tensor mat2)";
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "mm(a, b): the product of two matrices.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "mat2|input";
   static Var forward(const Var& input, const Var& mat2) {
     check(input.dim() == 2, "self must be a matrix: mm() got a first argument of shape ",
@@ -205,7 +205,7 @@ struct Bmm : Bilinear {
   static constexpr auto signature = "bmm(Tensor input, Tensor mat2)";
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto doc = "bmm(a, b): the products of two batches of matrices, one by one.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "mat2|input";
   static Var forward(const Var& input, const Var& mat2) {
     check_batches(input, mat2);
@@ -226,7 +226,7 @@ struct BroadcastBmm : Bilinear {
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto grad_name = "BmmBackward0";
   static constexpr auto doc = "_broadcast_bmm(a, b): the products of batches that broadcast.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "mat2|input";
   static constexpr bool method = false;
   static Var forward(const Var& input, const Var& mat2) {
@@ -259,7 +259,7 @@ RL_OP(BroadcastBmm)
 struct Mv : Bilinear {
   static constexpr auto signature = "mv(Tensor input, Tensor vec)";
   static constexpr auto doc = "mv(a, x): the product of a matrix and a vector.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "vec|input";
   static Var forward(const Var& input, const Var& vec) {
     check(input.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got 1, ",
@@ -309,7 +309,7 @@ Var dot_product(const Var& a, const Var& b, const char* op) {
 struct Dot : Bilinear {
   static constexpr auto signature = "dot(Tensor input, Tensor tensor)";
   static constexpr auto doc = "dot(a, b): the sum of a * b over two vectors.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "tensor|input";
   static Var forward(const Var& input, const Var& tensor) {
     return dot_product(input, tensor, "dot");
@@ -327,7 +327,7 @@ RL_OP(Dot)
 struct Vdot : Bilinear {
   static constexpr auto signature = "vdot(Tensor input, Tensor other)";
   static constexpr auto doc = "vdot(a, b): the sum of conj(a) * b over two vectors.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr auto saves = "other|input";
   static Var forward(const Var& input, const Var& other) {
     return dot_product(conjugated(input), other, "vdot");
@@ -389,7 +389,7 @@ struct Matmul : Composite {
   static constexpr auto doc =
       "matmul(a, b): the matrix product, as the operator @ gives it; leading dimensions are "
       "batches and broadcast.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static Var forward(const Var& input, const Var& other) { return ops::matmul(input, other); }
 };
 RL_OP(Matmul)

@@ -32,7 +32,7 @@ struct CosineSimilarity : Composite {
   static constexpr auto doc =
       "cosine_similarity(x1, x2, dim, eps): the cosine of the angle between the vectors along a "
       "dimension.";
-  static constexpr auto family = "distance";
+  static constexpr Family family = Family::Distance;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& x1, const Var& x2, int64_t dim, double eps) {
@@ -60,7 +60,7 @@ struct PairwiseDistance : Composite {
       "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False)";
   static constexpr auto doc =
       "pairwise_distance(x1, x2, p, eps): the p-norm of x1 - x2 + eps over the last dimension.";
-  static constexpr auto family = "distance";
+  static constexpr Family family = Family::Distance;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& x1, const Var& x2, double p, double eps, bool keepdim) {
@@ -79,7 +79,7 @@ struct Pdist : Composite {
   static constexpr auto doc =
       "pdist(x, p): the p-norm distance of every pair of rows, first with second, first with "
       "third, and so on.";
-  static constexpr auto family = "distance";
+  static constexpr Family family = Family::Distance;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, double p) {
@@ -114,7 +114,7 @@ struct Cdist : Composite {
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "cdist(x1, x2, p): the p-norm distance of every row of x1 to every row of x2.";
-  static constexpr auto family = "distance";
+  static constexpr Family family = Family::Distance;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static constexpr int64_t kFew = 25;  // rows up to which differences are taken one by one

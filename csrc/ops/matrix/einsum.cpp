@@ -362,7 +362,7 @@ struct Einsum : Composite {
       "einsum(equation, *operands): sums of products; 'ij,jk->ik' is a matrix product. Operands "
       "may "
       "also be given with lists of numbers: einsum(a, [0, 1], b, [1, 2], [0, 2]).";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const std::string& equation, const Vars& operands) {

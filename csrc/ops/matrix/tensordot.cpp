@@ -17,7 +17,7 @@ Var outer(const Var& a, const Var& b) {
   struct Type : Composite {                                                                 \
     static constexpr auto signature = function "(Tensor input, Tensor vec2)";               \
     static constexpr auto doc = function "(x, y): the matrix of all products x[i] * y[j]."; \
-    static constexpr auto family = "contraction";                                           \
+    static constexpr Family family = Family::Contraction;                                   \
     static Var forward(const Var& input, const Var& vec2) { return outer(input, vec2); }    \
   };                                                                                        \
   RL_OP(Type)
@@ -67,7 +67,7 @@ Var contract(Var a, Var b, const Ints& dims_a, const Ints& dims_b) {
 struct Inner : Composite {
   static constexpr auto signature = "inner(Tensor input, Tensor other)";
   static constexpr auto doc = "inner(a, b): sums of products over the last dimension of both.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static Var forward(const Var& input, const Var& other) {
     check(input.dtype() == other.dtype(), "both inputs should have same dtype, got ",
           info(input.dtype()).tensor_name, " and ", info(other.dtype()).tensor_name);
@@ -110,7 +110,7 @@ struct Tensordot : Composite {
   static constexpr auto doc =
       "tensordot(a, b, dims): sums over the last dims of a and the first of b, or over the pairs "
       "that two lists name.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr bool method = false;
   static Var forward(const Var& a, const Var& b, PyObject* dims) {
     bool one = is_tensor(dims) && reinterpret_cast<Tensor*>(dims)->numel == 1;
@@ -144,7 +144,7 @@ RL_OP(Tensordot)
 struct Kron : Composite {
   static constexpr auto signature = "kron(Tensor input, Tensor other)";
   static constexpr auto doc = "kron(a, b): the Kronecker product, every a[i] times all of b.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static Var forward(const Var& input, const Var& other) {
     int n = std::max(input.dim(), other.dim());
     Ints a, b, sizes;
@@ -227,7 +227,7 @@ struct MultiDot : Composite {
   static constexpr auto doc =
       "multi_dot(tensors): the product of a chain of matrices, in the cheapest order.";
   static constexpr auto module = "linalg";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static Var forward(const Vars& tensors) {
     check(tensors.size() >= 2, "multi_dot(): expected at least 2 tensors but got ", tensors.size());
     return multiply_chain(tensors, "multi_dot");
@@ -239,7 +239,7 @@ struct ChainMatmul : Composite {
   static constexpr auto signature = "chain_matmul(tensors matrices)";
   static constexpr auto doc =
       "chain_matmul(*matrices): the product of a chain of matrices, in the cheapest order.";
-  static constexpr auto family = "contraction";
+  static constexpr Family family = Family::Contraction;
   static constexpr bool method = false;
   static Var forward(const Vars& matrices) {
     check(!matrices.empty(), "chain_matmul(): Expected one or more matrices");

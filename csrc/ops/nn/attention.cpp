@@ -181,7 +181,7 @@ struct ScaledDotProductAttention : Composite {
       "scaled_dot_product_attention(q, k, v): softmax(scale * q @ k.T + mask) @ v over the last "
       "two dimensions; scale is 1 / sqrt(q.shape[-1]) unless given.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "attention";
+  static constexpr Family family = Family::Attention;
   static constexpr bool out = false;
 
   static Var forward(const Var& query, const Var& key, const Var& value, const Var& attn_mask,

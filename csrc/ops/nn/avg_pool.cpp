@@ -58,7 +58,7 @@ void check_gradient(const char* op, const Var& grad, const Ints& wanted) {
 }
 
 struct PoolOp : Linear {
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };
@@ -210,7 +210,7 @@ struct Adaptive : PoolOp {
     static constexpr auto signature = "adaptive_avg_pool" #N "d(Tensor input, int[] output_size)"; \
     static constexpr Autocast autocast = N == 3 ? Autocast::Full : Autocast::None;                 \
     static constexpr auto module = "nn.functional";                                                \
-    static constexpr auto family = "pooling";                                                      \
+    static constexpr Family family = Family::Pooling;                                              \
     static constexpr bool out = false;                                                             \
     static constexpr auto doc = "adaptive_avg_pool" #N                                             \
                                 "d(x, output_size): the means of a grid of output_size windows "   \
@@ -248,7 +248,7 @@ struct AvgPool1d : Composite {
   static constexpr auto signature =
       "avg_pool1d(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, "
       "bool ceil_mode=False, bool count_include_pad=True)";
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static constexpr auto doc =
@@ -275,7 +275,7 @@ RL_OP(AvgPool1dFunctional)
 
 struct AdaptiveAvgPool1d : Composite {
   static constexpr auto signature = "adaptive_avg_pool1d(Tensor input, int[] output_size)";
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static constexpr auto doc =

@@ -229,7 +229,7 @@ struct NativeBatchNorm : Composite {
   static constexpr auto doc =
       "native_batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps): "
       "batch_norm, and the mean and the inverse deviation of each channel of the batch.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static std::array<Var, 3> forward(const Var& input, const Var& weight, const Var& bias,
@@ -252,7 +252,7 @@ struct BatchNorm : Composite {
       "batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, "
       "cudnn_enabled): every channel with mean 0 and variance 1 over the batch, times weight plus "
       "bias; the running statistics follow those of the batch, or stand for them unless training.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& weight, const Var& bias, const Var& running_mean,
@@ -270,7 +270,7 @@ struct BatchNormFunctional : Composite {
       "batch_norm(x, running_mean, running_var, weight, bias, training): every channel with mean 0 "
       "and variance 1 over the batch (or by the running statistics), times weight plus bias.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& running_mean, const Var& running_var,
                      const Var& weight, const Var& bias, bool training, double momentum,
@@ -339,7 +339,7 @@ struct InstanceNorm : Composite {
       "instance_norm(x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, "
       "cudnn_enabled): every channel of every instance with mean 0 and variance 1, times weight "
       "plus bias.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& weight, const Var& bias, const Var& running_mean,
@@ -360,7 +360,7 @@ struct InstanceNormFunctional : Composite {
       "instance_norm(x, running_mean, running_var, weight, bias, use_input_stats): every channel "
       "of every instance with mean 0 and variance 1, times weight plus bias.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& running_mean, const Var& running_var,
                      const Var& weight, const Var& bias, bool use_input_stats, double momentum,

@@ -421,7 +421,7 @@ Var batched(const char* op, const Var& input, const Var& weight, const F& run) {
 }
 
 struct ConvBase : Composite {
-  static constexpr auto family = "convolution";
+  static constexpr Family family = Family::Convolution;
   static constexpr Autocast autocast = Autocast::Lower;
   static constexpr bool method = false;
   static constexpr bool out = false;

@@ -175,7 +175,7 @@ Var shuffled(const Var& x, const Ints& split, const Ints& order, const Ints& siz
 }
 
 struct Shuffle : Linear {
-  static constexpr auto family = "shuffle";
+  static constexpr Family family = Family::Shuffle;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };

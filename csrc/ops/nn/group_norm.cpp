@@ -18,7 +18,7 @@ struct NativeGroupNorm : General {
   static constexpr auto doc =
       "native_group_norm(x, weight, bias, N, C, HxW, group, eps): group_norm, and the mean and the "
       "inverse deviation of each group.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
   static constexpr bool whole_history = true;
   static constexpr bool method = false;
@@ -166,7 +166,7 @@ struct GroupNorm : Composite {
   static constexpr auto doc =
       "group_norm(x, num_groups, weight, bias, eps): every group of channels of every batch "
       "element with mean 0 and variance 1, times weight plus bias of the channel.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t groups, const Var& weight, const Var& bias,
@@ -182,7 +182,7 @@ struct GroupNormFunctional : Composite {
       "float eps=1e-05)";
   static constexpr auto doc = GroupNorm::doc;
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t groups, const Var& weight, const Var& bias,
                      double eps) {

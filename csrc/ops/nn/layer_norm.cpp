@@ -70,7 +70,7 @@ struct NativeLayerNorm : General {
   static constexpr auto doc =
       "native_layer_norm(x, shape, weight, bias, eps): layer_norm, and the mean and the inverse "
       "deviation of each row.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr auto saves = "input weight out1 out2|input out1 out2|";
   static constexpr bool whole_history = true;
   static constexpr bool method = false;
@@ -207,7 +207,7 @@ struct LayerNorm : Composite {
   static constexpr auto doc =
       "layer_norm(x, shape, weight, bias, eps): x with mean 0 and variance 1 over its last "
       "dimensions, times weight plus bias.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& shape, const Var& weight, const Var& bias,
@@ -223,7 +223,7 @@ struct LayerNormFunctional : Composite {
       "float eps=1e-05)";
   static constexpr auto doc = LayerNorm::doc;
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& shape, const Var& weight, const Var& bias,
                      double eps) {
@@ -327,7 +327,7 @@ struct RmsNorm : Composite {
   static constexpr auto doc =
       "rms_norm(x, shape, weight, eps): x over the root of the mean of its squares, over its last "
       "dimensions, times weight.";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& shape, const Var& weight,

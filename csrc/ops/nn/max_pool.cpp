@@ -185,7 +185,7 @@ struct Positions : NonDifferentiable {
 
 template <int N>
 struct MaxPoolPublic : Composite {
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };

@@ -39,7 +39,7 @@ struct AdaptiveMax : General {
   static constexpr auto saves = "out1";
   static constexpr bool whole_history = true;
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool out = false;
 
   static std::array<Var, 2> forward(const Var& input, const Ints& output_size) {
@@ -80,7 +80,7 @@ struct Unpool : Linear {
   static constexpr const char* op = N == 2 ? "max_unpool2d" : "max_unpool3d";
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto saves = "indices";
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
 
@@ -140,7 +140,7 @@ RL_POSITIONS(3)
 
 struct AdaptiveMaxPool1d : Composite {
   static constexpr auto signature = "adaptive_max_pool1d(Tensor input, int[] output_size)";
-  static constexpr auto family = "pooling";
+  static constexpr Family family = Family::Pooling;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static constexpr auto doc =

@@ -14,7 +14,7 @@ struct Normalize : Composite {
       "normalize(x, p, dim, eps): x over its p-norm along a dimension, or over eps where that is "
       "smaller.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, double p, const Ints& dim, double eps, const Var& into) {
     Var norm = ops::vector_norm(input, p, dim, true);
@@ -35,7 +35,7 @@ struct LocalResponseNorm : Composite {
       "local_response_norm(x, size, alpha, beta, k): x / (k + alpha * a)**beta, a being the mean "
       "of x**2 over `size` neighbouring channels.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "norm";
+  static constexpr Family family = Family::Norm;
   static constexpr bool out = false;
   static Var forward(const Var& input, int64_t size, double alpha, double beta, double k) {
     if (input.dim() < 3)

@@ -19,7 +19,7 @@ struct PackPaddedSequence : Composite {
   static constexpr auto doc =
       "_pack_padded_sequence(x, lengths, batch_first): the rows of sequences that are sorted by "
       "falling length, step by step, and how many there are in each step.";
-  static constexpr auto family = "recurrent";
+  static constexpr Family family = Family::Recurrent;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static std::array<Var, 2> forward(const Var& input, const Var& lengths, bool batch_first) {
@@ -69,7 +69,7 @@ struct PadPackedSequence : Composite {
   static constexpr auto doc =
       "_pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length): the "
       "padded batch of packed sequences, and their lengths.";
-  static constexpr auto family = "recurrent";
+  static constexpr Family family = Family::Recurrent;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static std::array<Var, 2> forward(const Var& data, const Var& batch_sizes, bool batch_first,

@@ -171,7 +171,7 @@ Result run_packed(const Options& o, const Var& data, const Var& batch_sizes, con
 }
 
 struct Network : Composite {
-  static constexpr auto family = "recurrent";
+  static constexpr Family family = Family::Recurrent;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };

@@ -58,7 +58,7 @@ Var as_bytes(const Var& y) {
 }
 
 struct Resampled : Linear {
-  static constexpr auto family = "resampling";
+  static constexpr Family family = Family::Resampling;
   static constexpr bool method = false;
   static constexpr bool out = false;
 };

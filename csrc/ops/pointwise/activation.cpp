@@ -18,7 +18,7 @@ struct Functional : detail::PointwiseDefaults<Op, Inputs> {
 template <class Self, class Kernel, class... Params>
 struct Activation : Composite {
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static constexpr bool out = false;
   static const Pointwise& kernel(bool, Params...) { return pointwise_info<Kernel>(); }
   static std::array<double, 4> arguments(Params... params) { return {params...}; }
@@ -259,7 +259,7 @@ struct Gelu : Composite {
   static constexpr auto doc =
       "gelu(x): x times the normal distribution function, or its approximation by 'tanh'.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static Var forward(const Var& input, const std::string& approximate) {
     if (approximate == "tanh") return apply<GeluTanhKernel>(input);
     check(approximate == "none", "approximate argument must be either none or tanh, got '",
@@ -405,7 +405,7 @@ struct Softsign : Composite {
   static constexpr auto signature = "softsign(Tensor input)";
   static constexpr auto doc = "softsign(x): x / (1 + |x|).";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static constexpr bool out = false;
   static Var forward(const Var& input) {
     if (is_complex(input.dtype())) return input / (Var(1) + abs(input));
@@ -418,7 +418,7 @@ struct Tanhshrink : Composite {
   static constexpr auto signature = "tanhshrink(Tensor input)";
   static constexpr auto doc = "tanhshrink(x): x - tanh(x).";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static constexpr bool out = false;
   static Var forward(const Var& input) { return input - tanh(input); }
 };
@@ -443,7 +443,7 @@ struct HardshrinkF : Composite {
   static constexpr auto signature = "hardshrink(Tensor input, float lambd=0.5)";
   static constexpr auto doc = "hardshrink(x, lambd): x, and 0 where |x| is at most lambd.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static Var forward(const Var& input, double lambd) {
     return run_pointwise(pointwise_info<Hardshrink>(), &input, &lambd);
   }
@@ -470,7 +470,7 @@ struct Softshrink : Composite {
   static constexpr auto signature = "softshrink(Tensor input, float lambd=0.5)";
   static constexpr auto doc = "softshrink(x, lambd): x moved towards 0 by lambd, at most to 0.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "activation";
+  static constexpr Family family = Family::Activation;
   static Var forward(const Var& input, double lambd) {
     check(lambd >= 0, "lambda must be greater or equal to 0, but found to be ", lambd, ".");
     return run_pointwise(pointwise_info<SoftshrinkKernel>(), &input, &lambd);
@@ -556,7 +556,7 @@ RL_OP(Glu)
     static constexpr auto signature = #function "(Tensor input)";    \
     static constexpr auto doc = #function "(x): " text;              \
     static constexpr auto module = "nn.functional";                  \
-    static constexpr auto family = "activation";                     \
+    static constexpr Family family = Family::Activation;             \
     static constexpr bool out = false;                               \
     static Var forward(const Var& input) { return function(input); } \
   };                                                                 \

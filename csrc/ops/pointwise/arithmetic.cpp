@@ -282,7 +282,7 @@ RL_POINTWISE(Neg)
 struct Positive : Composite {
   static constexpr auto signature = "positive(Tensor input)";
   static constexpr auto doc = "positive(x): x itself.";
-  static constexpr auto family = "view";
+  static constexpr Family family = Family::View;
   static constexpr bool out = false;
   static Var forward(const Var& input) {
     check(input.dtype() != DType::Bool,

@@ -44,6 +44,7 @@ RL_POINTWISE(Addcdiv)
 
 struct Scaled : Composite {
   static constexpr bool inplace = true;
+  static constexpr bool tried_last = true;
 };
 
 // A factor that is complex needs a result that is.
@@ -81,6 +82,7 @@ RL_ADDED(SubtractComplex, "subtract", -, "")
 #undef RL_ADDED
 
 struct RsubComplex : Composite {
+  static constexpr bool tried_last = true;
   static constexpr auto signature =
       "rsub(Tensor|Number input, Tensor|Number other, *, Number alpha)";
   static constexpr auto doc = "rsub(a, b, alpha=s), for a complex s.";
@@ -114,7 +116,7 @@ RL_TERM(AddcdivComplex, "addcdiv", /)
     static constexpr auto signature = word "(Tensor input, Tensor " first ", Tensor " second \
                                            ", *, Number beta=1, Number alpha=1)";            \
     static constexpr auto doc = word "(c, a, b), for complex beta and alpha.";               \
-    static constexpr auto family = "contraction";                                            \
+    static constexpr Family family = Family::Contraction;                                    \
     static constexpr auto former =                                                           \
         "beta input alpha " first " " second ";beta input " first " " second;                \
     static Var forward(const Var& input, const Var& a, const Var& b, const Var& beta,        \

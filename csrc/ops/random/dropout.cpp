@@ -89,7 +89,7 @@ struct Dropout : Composite {
   static constexpr auto doc =
       "dropout(x, p, training): each element zero with probability p, else divided by 1 - p.";
   static constexpr auto module = "nn.functional";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool out = false;
   static Var forward(const Var& input, double p, bool training, bool inplace,
                      Generator* generator) {
@@ -103,7 +103,7 @@ struct NativeDropout : Composite {
   static constexpr auto signature =
       "native_dropout(Tensor input, float p, bool? train=True, *, Generator? generator=None)";
   static constexpr auto doc = "native_dropout(x, p, train): dropout and the mask of what it kept.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static std::array<Var, 2> forward(const Var& input, double p, std::optional<bool> train,
@@ -172,7 +172,7 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
     static constexpr auto signature =                                                  \
         word "(Tensor input, float p, bool train, *, Generator? generator=None)";      \
     static constexpr auto doc = word "(x, p, train): " text;                           \
-    static constexpr auto family = "random";                                           \
+    static constexpr Family family = Family::Random;                                   \
     static constexpr bool method = false;                                              \
     static constexpr bool out = false;                                                 \
     static constexpr bool inplace = false;                                             \
@@ -186,7 +186,7 @@ Var alpha_dropout(const Var& input, double p, bool train, bool features, bool in
     static constexpr auto signature =                                                  \
         word "_(Tensor input, float p, bool train, *, Generator? generator=None)";     \
     static constexpr auto doc = word "_(x, p, train): the same in place.";             \
-    static constexpr auto family = "random";                                           \
+    static constexpr Family family = Family::Random;                                   \
     static constexpr bool method = false;                                              \
     static constexpr bool out = false;                                                 \
     static Var forward(const Var& input, double p, bool train, Generator* generator) { \
@@ -211,7 +211,7 @@ RL_DROPOUT(FeatureAlphaDropout, "feature_alpha_dropout", "alpha_dropout of whole
              ", bool inplace=False, *, Generator? generator=None)";                                \
     static constexpr auto doc = word "(x, p, training): " text;                                    \
     static constexpr auto module = "nn.functional";                                                \
-    static constexpr auto family = "random";                                                       \
+    static constexpr Family family = Family::Random;                                               \
     static constexpr bool out = false;                                                             \
     static Var forward(const Var& input, double p, bool training, bool inplace,                    \
                        Generator* generator) {                                                     \

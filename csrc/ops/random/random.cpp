@@ -12,7 +12,7 @@ namespace {
 using Options = std::optional<DType>;
 
 struct Sampling : Creation_ {
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool sees_batches = true;
 };
 
@@ -141,7 +141,7 @@ struct Bernoulli : General {
   static constexpr auto signature = "bernoulli(Tensor input, *, Generator? generator=None)";
   static constexpr bool sees_batches = true;
   static constexpr auto doc = "bernoulli(p): 1 with the probability in p, else 0.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static Var forward(const Var& input, Generator* generator) {
     if (batch_of(input.get())) {
       Var uniform = empty(input.sizes(), input.dtype(), input.device());
@@ -162,7 +162,7 @@ struct BernoulliNumber : General {
       "bernoulli(Tensor input, float p, *, Generator? generator=None)";
   static constexpr bool sees_batches = true;
   static constexpr auto doc = "bernoulli(x, p): 1 with probability p, else 0, shaped as x.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static Var forward(const Var& input, double p, Generator* generator) {
     Var v = empty(input.sizes(), input.dtype(), input.device());
     fill_bernoulli(v.get(), p, generator);
@@ -181,7 +181,7 @@ struct Multinomial : NonDifferentiable {
       "Generator? generator=None)";
   static constexpr auto doc =
       "multinomial(weights, num_samples, replacement): indices drawn by the weights of each row.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static Var forward(const Var& input, int64_t num_samples, bool replacement,
                      Generator* generator) {
     if (!vmap_levels.empty()) random_levels();
@@ -244,7 +244,7 @@ struct NormalBoth : General {
   static constexpr auto signature = "normal(Tensor mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward3";
   static constexpr auto doc = "normal(mean, std): normal numbers, a mean and a deviation for each.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool method = false;
   static Var forward(const Var& mean, const Var& std, Generator* generator) {
     return normal(broadcast(mean.sizes(), std.sizes()), mean.dtype(), mean, std, generator);
@@ -262,7 +262,7 @@ struct NormalMean : General {
       "normal(Tensor mean, float std=1, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward1";
   static constexpr auto doc = "normal(mean, std): normal numbers, a mean for each.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool method = false;
   static Var forward(const Var& mean, double std, Generator* generator) {
     check_normal(mean.dtype(), std);
@@ -278,7 +278,7 @@ struct NormalStd : General {
   static constexpr auto signature = "normal(float mean, Tensor std, *, Generator? generator=None)";
   static constexpr auto grad_name = "NormalBackward2";
   static constexpr auto doc = "normal(mean, std): normal numbers, a deviation for each.";
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool method = false;
   static Var forward(double mean, const Var& std, Generator* generator) {
     return normal(std.sizes(), std.dtype(), Var(mean), std, generator);

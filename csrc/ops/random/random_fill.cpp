@@ -298,7 +298,7 @@ Var overwrite(const Var& self, const char* name, const Write& write) {
 }
 
 struct InPlace : Composite {
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool function = false;
   static constexpr bool out = false;
 };

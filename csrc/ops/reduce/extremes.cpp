@@ -84,7 +84,7 @@ Var share_all(const Var& g, const Var& x, const Var& out) {
 
 template <class Op>
 struct ExtremeOverDims : General {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
     return reduce_extreme(input, dim, keepdim, Op::run, Op::word);
@@ -122,7 +122,7 @@ struct Aminmax : General {
       "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (min, max)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "aminmax(x, dim=None): the minimum and the maximum.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out out1";
   static Dims dims(std::optional<int64_t> dim) { return dim ? Dims(Ints{*dim}) : Dims(); }
   static std::array<Var, 2> forward(const Var& input, std::optional<int64_t> dim, bool keepdim) {
@@ -150,7 +150,7 @@ RL_OP(Aminmax)
 
 template <class Op>
 struct ExtremeOfAll : General {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input) {
     return reduce_extreme(input, std::nullopt, false, Op::run, Op::word);
@@ -222,7 +222,7 @@ std::array<Var, 2> pick(const Var& input, int64_t dim, bool keepdim, const char*
 
 template <class Op>
 struct Picked : General {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool keepdim) {
     return pick(input, dim, keepdim, Op::word, Op::run);
@@ -272,7 +272,7 @@ struct MedianAll : General {
   static constexpr auto doc =
       "median(x): the lower median of all elements. median(x, dim): along a dimension, with its "
       "position.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input) {
     refuse_bool(input, "median");
@@ -315,7 +315,7 @@ struct KthValue : General {
   static constexpr auto doc =
       "kthvalue(x, k, dim): the k-th smallest values along a dimension (k from 1) and where they "
       "are.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t k, int64_t dim, bool keepdim) {
     refuse_bool(input, "kthvalue");
@@ -337,7 +337,7 @@ RL_OP(KthValue)
 
 template <class Op>
 struct Position : NonDifferentiable {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<int64_t> dim, bool keepdim) {
     const char* op = Op::word;
     refuse_bool(input, op);

@@ -51,7 +51,7 @@ struct ProdAll : General {
   static constexpr auto signature = "prod(Tensor input, *, dtype? dtype=None)";
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "prod(x): the product of all elements; prod(x, dim): of each line.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, std::optional<DType> dtype) {
     return product(input, std::nullopt, false, dtype);
@@ -76,7 +76,7 @@ struct Prod : General {
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto grad_name = "ProdBackward1";
   static constexpr auto doc = "prod(x, dim, keepdim): the products along a dimension.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, int64_t dim, bool keepdim, std::optional<DType> dtype) {
     return product(input, Ints{dim}, keepdim, dtype);
@@ -152,7 +152,7 @@ Var push_spread(const Var& t, const Var& x, const Dims& dim, Correction correcti
 
 template <class Op>
 struct Spread : General {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, Dims dim, Correction correction, bool keepdim) {
     Var var = moments(input, dim, correction, keepdim, Op::word)[0];
     return Op::root ? square_root(var) : var;
@@ -169,7 +169,7 @@ struct Spread : General {
 
 template <class Op>
 struct SpreadAndMean : General {
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr bool method = false;
   static constexpr bool out = false;
   static std::array<Var, 2> forward(const Var& input, Dims dim, Correction correction,
@@ -243,7 +243,7 @@ struct NanSum : General {
       "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "nansum(x, dim): the sum, a NaN counting as 0.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input";
   static Var forward(const Var& input, Dims dim, bool keepdim, std::optional<DType> dtype) {
     DType d = input.dtype(), result = dtype ? *dtype : is_integral(d) ? DType::I64 : d;
@@ -274,7 +274,7 @@ struct NanMean : Composite {
   static constexpr auto signature =
       "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr auto doc = "nanmean(x, dim): the mean of the elements that are not NaN.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, Dims dim, bool keepdim, std::optional<DType> dtype) {
     check(is_differentiable(input.dtype()),
           "nanmean(): expected input to have floating point or "
@@ -294,7 +294,7 @@ struct LogSumExp : General {
   static constexpr auto signature = "logsumexp(Tensor input, int[] dim, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "logsumexp(x, dim): log(sum(exp(x), dim)), without overflow.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, const Ints& dim, bool keepdim) {
     if (is_complex(input.dtype())) return complex_value(input, dim, keepdim);
@@ -351,7 +351,7 @@ struct Any : NonDifferentiable {
   static constexpr auto signature = "any(Tensor input, int[]? dim=None, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "any(x, dim): whether one of the elements is nonzero.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, Dims dim, bool keepdim) {
     return truth(input, dim, keepdim, &kernel::Table::any, "any");
   }
@@ -362,7 +362,7 @@ struct All : NonDifferentiable {
   static constexpr auto signature = "all(Tensor input, int[]? dim=None, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "all(x, dim): whether all elements are nonzero.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, Dims dim, bool keepdim) {
     return truth(input, dim, keepdim, &kernel::Table::all, "all");
   }
@@ -373,7 +373,7 @@ struct CountNonzero : NonDifferentiable {
   static constexpr auto signature = "count_nonzero(Tensor input, int[]? dim=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "count_nonzero(x, dim): how many elements are nonzero.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr bool out = false;
   static Var forward(const Var& input, Dims dim) {
     Reduction r = plan_reduction(input, dim, false, "count_nonzero");

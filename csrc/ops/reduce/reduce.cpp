@@ -117,7 +117,7 @@ Var spread(const Var& g, const Ints& sizes, const std::optional<Ints>& dim, bool
 struct SumAll : Linear {
   static constexpr auto signature = "sum(Tensor input, *, dtype? dtype=None)";
   static constexpr auto doc = "sum(x): the sum of all elements, of the same precision.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<DType> dtype) {
     return reduce_sum(input, std::nullopt, false, sum_type(input.dtype(), dtype), 1, "sum");
   }
@@ -137,7 +137,7 @@ struct Sum : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "SumBackward1";
   static constexpr auto doc = "sum(x, dim, keepdim): the sums over these dimensions.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<Ints> dim, bool keepdim,
                      std::optional<DType> dtype) {
     return reduce_sum(input, dim, keepdim, sum_type(input.dtype(), dtype), 1, "sum");
@@ -161,7 +161,7 @@ DType mean_type(DType d, const std::optional<DType>& wanted) {
 struct MeanAll : Linear {
   static constexpr auto signature = "mean(Tensor input, *, dtype? dtype=None)";
   static constexpr auto doc = "mean(x): the mean of all elements.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<DType> dtype) {
     return reduce_sum(input, std::nullopt, false, mean_type(input.dtype(), dtype),
                       1.0 / double(input.numel()), "mean");
@@ -183,7 +183,7 @@ struct Mean : Linear {
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "MeanBackward1";
   static constexpr auto doc = "mean(x, dim, keepdim): the means over these dimensions.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<Ints> dim, bool keepdim,
                      std::optional<DType> dtype) {
     return reduce_sum(input, dim, keepdim, mean_type(input.dtype(), dtype),

@@ -118,7 +118,7 @@ struct CumSum : Linear {
   static constexpr auto signature = "cumsum(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumsum(x, dim): the running sums along a dimension.";
-  static constexpr auto family = "scan";
+  static constexpr Family family = Family::Scan;
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {
     return run_scan(input, dim, dtype, &kernel::Table::cumsum, "cumsum");
@@ -138,7 +138,7 @@ struct CumProd : General {
   static constexpr auto signature = "cumprod(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumprod(x, dim): the running products along a dimension.";
-  static constexpr auto family = "scan";
+  static constexpr Family family = Family::Scan;
   static constexpr auto saves = "input";
   static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {
     return run_scan(input, dim, dtype, &kernel::Table::cumprod, "cumprod");
@@ -187,7 +187,7 @@ RL_OP(CumProdInPlace)
 
 template <class Op>
 struct RunningExtreme : General {
-  static constexpr auto family = "scan";
+  static constexpr Family family = Family::Scan;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim) {
     if (is_complex(input.dtype()))
@@ -233,7 +233,7 @@ struct LogCumSumExp : General {
   static constexpr auto signature = "logcumsumexp(Tensor input, int dim)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "logcumsumexp(x, dim): log(cumsum(exp(x), dim)), without overflow.";
-  static constexpr auto family = "scan";
+  static constexpr Family family = Family::Scan;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, int64_t dim) {
     if (!is_differentiable(input.dtype()))

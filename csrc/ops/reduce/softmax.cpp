@@ -110,7 +110,7 @@ int64_t implicit_dim(const char* function, int ndim) {
   struct Name : Composite {                                                                  \
     static constexpr auto signature = function "(Tensor input, int dim, dtype? dtype=None)"; \
     static constexpr auto doc = function "(x, dim): " formula " along a dimension.";         \
-    static constexpr auto family = "softmax";                                                \
+    static constexpr Family family = Family::Softmax;                                        \
     static Var forward(const Var& input, int64_t dim, std::optional<DType> dtype) {          \
       return compute(in_dtype(input, dtype), dim);                                           \
     }                                                                                        \
@@ -128,7 +128,7 @@ int64_t implicit_dim(const char* function, int ndim) {
         function "(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None)"; \
     static constexpr auto doc = function "(x, dim): " formula " along a dimension.";    \
     static constexpr auto module = "nn.functional";                                     \
-    static constexpr auto family = "softmax";                                           \
+    static constexpr Family family = Family::Softmax;                                   \
     static constexpr bool out = false;                                                  \
     static Var forward(const Var& input, std::optional<int64_t> dim, int64_t,           \
                        std::optional<DType> dtype) {                                    \

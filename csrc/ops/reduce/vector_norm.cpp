@@ -93,7 +93,7 @@ struct VectorNorm : General {
       "vector_norm(x, ord, dim): sum(abs(x)**ord, dim)**(1/ord); the largest magnitude for inf, "
       "the smallest for -inf, the number of nonzeros for 0.";
   static constexpr auto module = "linalg";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, double ord, Dims dim, bool keepdim,
                      std::optional<DType> dtype) {
@@ -142,7 +142,7 @@ struct Norm : Composite {
   static constexpr auto doc =
       "norm(x, p, dim): linalg.vector_norm of order p; 'fro' is the order 2 over at most two "
       "dimensions, 'nuc' the sum of singular values.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, PyObject* p, Dims dim, bool keepdim,
                      std::optional<DType> dtype) {
     if (PyUnicode_Check(p) && PyUnicode_CompareWithASCIIString(p, "nuc") == 0)
@@ -175,7 +175,7 @@ RL_OP(Norm)
 struct Dist : General {
   static constexpr auto signature = "dist(Tensor input, Tensor other, float p=2)";
   static constexpr auto doc = "dist(a, b, p): the p-norm of a - b.";
-  static constexpr auto family = "reduction";
+  static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input other out";
   static constexpr bool out = false;
   static Var forward(const Var& input, const Var& other, double p) {

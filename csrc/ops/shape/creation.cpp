@@ -162,7 +162,7 @@ RL_OP(FullLike)
   struct Type : NonDifferentiable {                                                               \
     static constexpr auto signature = "new_" kind "(Tensor input, size size, *, " RL_OPTIONS ")"; \
     static constexpr auto doc = "new_" kind "(*size): a new tensor with x's dtype.";              \
-    static constexpr auto family = "creation";                                                    \
+    static constexpr Family family = Family::Creation;                                            \
     static constexpr bool function = false;                                                       \
     static constexpr bool out = false;                                                            \
     static Var forward(const Var& input, const Ints& size, std::optional<DType> dtype, PyObject*, \
@@ -181,7 +181,7 @@ struct NewFull : NonDifferentiable {
   static constexpr auto signature =
       "new_full(Tensor input, int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
   static constexpr auto doc = "new_full(size, value): a filled tensor with x's dtype.";
-  static constexpr auto family = "creation";
+  static constexpr Family family = Family::Creation;
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Var& fill_value,
@@ -200,7 +200,7 @@ struct NewEmptyStrided : NonDifferentiable {
       "new_empty_strided(Tensor input, int[] size, int[] stride, *, " RL_OPTIONS ")";
   static constexpr auto doc =
       "new_empty_strided(size, stride): an uninitialised tensor with strides and x's dtype.";
-  static constexpr auto family = "creation";
+  static constexpr Family family = Family::Creation;
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Ints& stride,

@@ -11,7 +11,7 @@
 namespace rl {
 
 struct Creation_ : NonDifferentiable {
-  static constexpr auto family = "creation";
+  static constexpr Family family = Family::Creation;
   static constexpr bool method = false;
 };
 
