@@ -115,10 +115,10 @@ newaxis = None
 
 # Loaded when first used.
 _lazy_modules = (
-    "__config__", "_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda",
-    "distributed", "func", "functional", "fx", "jit", "mps", "multiprocessing", "optim",
-    "overrides", "profiler", "return_types", "serialization", "testing", "torch_version", "types",
-    "version", "xpu",
+    "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp", "backends",
+    "compiler", "cpu", "cuda", "distributed", "export", "func", "functional", "futures", "fx",
+    "hub", "jit", "library", "mps", "multiprocessing", "onnx", "optim", "overrides", "profiler",
+    "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "explain": "autograd._explain",
@@ -127,19 +127,24 @@ _lazy_names = {
     "GradScaler": "amp",
     "load": "serialization",
     "save": "serialization",
+    "ops": "_operators",
     "vmap": "func",
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
 }
 
 TYPE_CHECKING = False  # type checkers read it as True
 if TYPE_CHECKING:
     from rushlight import accelerator as accelerator, backends as backends, compiler as compiler
     from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
-    from rushlight import functional as functional, fx as fx
+    from rushlight import export as export, functional as functional, futures as futures, fx as fx
+    from rushlight import hub as hub, library as library, onnx as onnx
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
     from rushlight import version as version, xpu as xpu
     from rushlight._settings import *
+    from rushlight._symbolic import *
+    from rushlight._operators import ops as ops
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast
     from rushlight.autograd._explain import explain as explain
     from rushlight.compiler import compile as compile
@@ -154,6 +159,8 @@ def _home(name: str) -> str:
         return "amp._state"
     if name.startswith("_foreach_"):
         return "_foreach"
+    if name.startswith("sym_"):
+        return "_symbolic"
     if name.startswith("_"):
         return ""
     from rushlight._settings import __all__ as settings
@@ -180,10 +187,21 @@ def __getattr__(name: str) -> object:
     raise MissingAttribute("rushlight", name)
 
 
+def _core_getattr(name: str) -> object:
+    """What libraries read from PyTorch's core and ours keeps elsewhere."""
+    import importlib
+
+    return getattr(importlib.import_module("rushlight._core_names"), name)
+
+
+vars(_C)["__getattr__"] = _core_getattr
+
+
 def __dir__() -> list[str]:
     from rushlight._legacy import NAMES as legacy
     from rushlight._settings import __all__ as settings
+    from rushlight._symbolic import __all__ as symbolic
     from rushlight.amp._state import __all__ as autocast
 
-    lazy = {*_lazy_modules, *_lazy_names, *legacy, *settings, *autocast}
+    lazy = {*_lazy_modules, *_lazy_names, *legacy, *settings, *symbolic, *autocast}
     return sorted({*globals(), *lazy} - {"TYPE_CHECKING"})

@@ -3,3 +3,12 @@
 from rushlight import _C
 
 globals().update(_C._namespaces[""])
+
+
+def __getattr__(name: str) -> object:
+    """PyTorch's classes of ops, which libraries import from here."""
+    if name in ("OpOverload", "OpOverloadPacket", "OperatorBase", "_OpNamespace", "_Ops", "ops"):
+        from rushlight._operators import overloads
+
+        return getattr(overloads, name)
+    raise AttributeError(f"module 'rushlight._ops' has no attribute '{name}'")

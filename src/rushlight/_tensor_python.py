@@ -97,6 +97,67 @@ def __complex__(self: Tensor) -> complex:
     return complex(self.item())
 
 
+def __init_subclass__(cls: type, **kwargs: Any) -> None:
+    """A class that defines ``__torch_dispatch__`` answers by it for the ops of its objects."""
+    super(Tensor, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+    if "__torch_dispatch__" not in vars(cls):
+        return
+    own = vars(cls).get("__torch_function__")
+    if own is None or own is _C._disabled_torch_function_impl:
+
+        def bridge(cls: type, *call: Any) -> Any:
+            from rushlight.utils._python_dispatch import of_class
+
+            return of_class(cls, *call)
+
+        cls.__torch_function__ = classmethod(bridge)  # type: ignore[attr-defined]
+    if "device" not in vars(cls):
+        cls.device = property(_wrapper_device)  # type: ignore[attr-defined]
+
+
+def __torch_dispatch__(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Calls the op without asking classes of tensors: what ``super()`` says to a subclass."""
+    return _C._disabled_torch_function_impl(func, types, tuple(args), kwargs or {})
+
+
+def _make_wrapper_subclass(
+    cls: Any,
+    size: Any,
+    strides: Any = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: Any = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Tensor:
+    """A tensor of a class that holds others: of this shape, without memory, so that nothing reads
+    it by mistake."""
+    if "__torch_dispatch__" not in {name for base in cls.__mro__[:-2] for name in vars(base)}:
+        raise RuntimeError(
+            f"_make_wrapper_subclass requires a class with __torch_dispatch__: {cls.__name__} has "
+            "none"
+        )
+    ops = _C._namespaces[""]
+    options = {"dtype": dtype or _C.get_default_dtype(), "device": "meta"}
+    if strides is None:
+        base = ops["empty"](tuple(size), **options)
+    else:
+        base = ops["empty_strided"](tuple(size), tuple(strides), **options)
+    made = Tensor._make_subclass(cls, base, requires_grad)
+    made.__dict__["_wrapper_device"] = _C.device("cpu" if device is None else device)
+    return made
+
+
+def _wrapper_device(self: Any) -> Any:
+    """Where a tensor that holds others says to lie."""
+    return self.__dict__.get("_wrapper_device") or Tensor.device.__get__(self)
+
+
 _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
@@ -110,5 +171,8 @@ for _old, _today in {
 }.items():  # fmt: skip
     _methods[_old] = getattr(Tensor, _today)  # Python 2's names, which older programs call
 _methods["__module__"] = property(lambda self: type(self).__module__)  # of objects
+_methods["__init_subclass__"] = classmethod(__init_subclass__)
+_methods["__torch_dispatch__"] = classmethod(__torch_dispatch__)
+_methods["_make_wrapper_subclass"] = staticmethod(_make_wrapper_subclass)
 _methods["__array_priority__"] = 1000  # NumPy's arrays leave operators to tensors
 _C._add_tensor_methods(_methods)

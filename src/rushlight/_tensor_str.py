@@ -8,6 +8,7 @@ from all of them; then the lists are laid out in lines.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -258,6 +259,10 @@ def _batched_repr(t: Any, levels: Any, name: str) -> str:
 
 def tensor_repr(t: Any, *, name: str = "tensor") -> str:
     """The text of a tensor, as `name(values, facts)`."""
+    dispatch = sys.modules.get("rushlight.utils._python_dispatch")
+    if dispatch is not None and dispatch.modes():  # which are not asked about printing
+        with dispatch._disable_current_modes():
+            return tensor_repr(t, name=name)
     if levels := _C._batch_sizes(t):
         return _batched_repr(t, levels, name)
     prefix = name + "("

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Event", "Stream", "current_device", "current_stream", "device_count", "empty_cache",
     "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
-    "get_rng_state_all", "init", "is_available", "is_bf16_supported", "is_initialized",
+    "get_rng_state_all", "init", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_initialized",
     "manual_seed", "manual_seed_all", "max_memory_allocated", "memory_allocated",
     "memory_reserved", "seed", "seed_all", "set_device", "set_rng_state", "set_stream",
     "synchronize",
@@ -31,7 +32,7 @@ def is_available() -> bool:
     return False
 
 
-is_initialized = is_available
+is_initialized = is_current_stream_capturing = is_available
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:

@@ -288,6 +288,10 @@ def __getattr__(name: str) -> Any:
         module = import_module("rushlight.autograd.gradcheck")
         globals()["gradgradcheck"] = module.gradgradcheck
         return getattr(module, name)
+    if name in ("_is_checkpoint_valid", "SavedTensor"):
+        from rushlight.autograd import _names
+
+        return getattr(_names, name)
     if name in ("trace_nan", "NonFiniteError"):
         from rushlight.autograd import nan_tracer
 

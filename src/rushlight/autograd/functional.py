@@ -412,3 +412,15 @@ def hvp(
     (tensor(9.), tensor([ 6., 12.]))
     """
     return _hessian_product(func, inputs, v, create_graph, strict, "hvp")
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch's private helpers are loaded when a library asks for one."""
+    if name.startswith("_") and not name.startswith("__"):
+        from rushlight.autograd import _functional_names
+
+        if name in vars(_functional_names):
+            return getattr(_functional_names, name)
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.autograd.functional", name)

@@ -35,6 +35,7 @@ __all__ += memory.__all__
 __all__ += random.__all__
 
 has_half = True
+_initialized = False  # libraries read it
 
 Stream = absent_class("cuda", "Stream", "A queue of work on a CUDA device.")
 ExternalStream = absent_class("cuda", "ExternalStream", "A queue that another library made.")

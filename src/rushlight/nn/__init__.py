@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rushlight.nn import attention as attention
+    from rushlight.nn import common_types as common_types
+    from rushlight.nn import grad as grad
     from rushlight.nn import init as init
     from rushlight.nn import modules as modules
     from rushlight.nn import parallel as parallel
@@ -44,7 +46,7 @@ def factory_kwargs(kwargs: "dict[str, Any] | None") -> "dict[str, Any]":
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in ("attention", "init", "modules", "parallel", "utils"):
+    if name in ("attention", "common_types", "grad", "init", "modules", "parallel", "utils"):
         return import_module(f"rushlight.nn.{name}")
     if name == "DataParallel":
         return import_module("rushlight.nn.parallel").DataParallel

@@ -49,6 +49,9 @@ def strong_wolfe(
     gradient: Tensor,
     slope: Any,
     most: int = 25,
+    sufficient: float = SUFFICIENT,
+    curvature: float = CURVATURE,
+    smallest: float = SMALLEST,
 ) -> tuple[float, Tensor, Any, int]:
     """(loss, gradient, size, evaluations) of a step along `direction` that goes down enough and
     leaves little slope; after `most` evaluations, of the best one seen."""
@@ -58,10 +61,10 @@ def strong_wolfe(
         return Point(size, value, there, there.dot(direction))
 
     def too_high(p: Point) -> bool:
-        return bool(p.loss > loss + SUFFICIENT * p.size * slope)
+        return bool(p.loss > loss + sufficient * p.size * slope)
 
     def flat_enough(p: Point) -> bool:
-        return bool(abs(p.slope) <= -CURVATURE * slope)
+        return bool(abs(p.slope) <= -curvature * slope)
 
     start = Point(0, loss, gradient.clone(), slope)
     before, now = start, at(size)
@@ -84,7 +87,15 @@ def strong_wolfe(
     if not bracket:
         bracket = [start, now]
     best, evaluations = _divide(
-        bracket, at, too_high, flat_enough, direction.abs().max(), evaluations, rounds, most
+        bracket,
+        at,
+        too_high,
+        flat_enough,
+        direction.abs().max(),
+        evaluations,
+        rounds,
+        most,
+        smallest,
     )
     return best.loss, best.gradient, best.size, evaluations
 
@@ -98,13 +109,14 @@ def _divide(
     evaluations: int,
     rounds: int,
     most: int,
+    smallest: float,
 ) -> tuple[Point, int]:
     """Narrows a bracket around a point that fulfils the conditions."""
     stuck = False
     low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
     while rounds < most:
         left, right = sorted(p.size for p in bracket)
-        if (right - left) * length < SMALLEST:
+        if (right - left) * length < smallest:
             break
         size = cubic_minimum(bracket[0], bracket[1])
         # A point close to an end of the bracket twice in a row is moved inside.

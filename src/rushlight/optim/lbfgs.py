@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rushlight as torch
 from rushlight._C import Tensor
-from rushlight.optim._line_search import strong_wolfe
+from rushlight.optim._line_search import Point, cubic_minimum, strong_wolfe
 from rushlight.optim._stepped import check_rates
 from rushlight.optim.optimizer import Optimizer, ParamsT, _to_scalar
 
@@ -226,3 +226,29 @@ class LBFGS(Optimizer):
 def _evaluate(closure: Callable[[], Any]) -> Any:
     with torch.enable_grad():
         return closure()
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: Any = None
+) -> Any:
+    """PyTorch's private name of the cubic's minimum, which libraries import."""
+    return cubic_minimum(Point(x1, f1, g1, g1), Point(x2, f2, g2, g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Callable[..., Any],
+    x: Any,
+    t: Any,
+    d: Any,
+    f: Any,
+    g: Any,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[Any, Any, Any, int]:
+    """PyTorch's private name of the line search, which libraries import."""
+    return strong_wolfe(
+        lambda size: obj_func(x, size, d), t, d, f, g, gtd, max_ls, c1, c2, tolerance_change
+    )

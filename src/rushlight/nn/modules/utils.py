@@ -26,3 +26,22 @@ _quadruple = _ntuple(4)
 def _reverse_repeat_tuple(sizes: Any, n: int) -> tuple[Any, ...]:
     """(a, b) becomes (b, b, a, a): the order in which ``pad`` takes its widths."""
     return tuple(size for size in reversed(sizes) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Takes ``prefix`` off the keys of a state dict that have it, and off its metadata, in place.
+
+    >>> import rushlight as torch
+    >>> state = {"module.weight": 1, "step": 2}
+    >>> torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> sorted(state)
+    ['step', 'weight']
+    """
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata: Any = getattr(state_dict, "_metadata", {})
+    for key in list(metadata):
+        # "" is the whole, "module" the part of that name: its entry has no dot.
+        if key == prefix.removesuffix(".") or key.startswith(prefix):
+            metadata[key[len(prefix) :]] = metadata.pop(key)

@@ -1,0 +1,216 @@
+"""Small modules and private names that libraries lean on."""
+
+import threading
+import warnings
+
+import pytest
+
+import rushlight as torch
+from rushlight import futures
+
+
+def leaf(*shape):
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+class TestFutures:
+    def test_wait_sees_what_another_thread_sets(self):
+        future = futures.Future()
+        threading.Timer(0.01, future.set_result, (5,)).start()
+        assert future.wait() == 5
+        assert future.done()
+
+    def test_then_and_callbacks(self):
+        future, seen = futures.Future(), []
+        chained = future.then(lambda f: f.value() + 1).then(lambda f: f.value() * 2)
+        future.add_done_callback(lambda f: seen.append(f.value()))
+        future.set_result(1)
+        assert chained.wait() == 4
+        assert seen == [1]
+        assert future.then(lambda f: "late").wait() == "late"
+
+    def test_errors(self):
+        future = futures.Future()
+        failed = future.then(lambda f: 1 / f.value())
+        with pytest.raises(RuntimeError, match="not completed"):
+            future.value()
+        future.set_result(0)
+        with pytest.raises(ZeroDivisionError):
+            failed.wait()
+        with pytest.raises(RuntimeError, match="completed once"):
+            future.set_result(1)
+        with pytest.raises(ZeroDivisionError):
+            futures.wait_all([future, failed])
+        assert futures.collect_all([]).wait() == []
+
+
+class TestConvolutionGradients:
+    @pytest.mark.parametrize("rank", [1, 2, 3])
+    def test_are_those_of_autograd(self, rank):
+        x, w = leaf(2, 4, *[7] * rank), leaf(6, 2, *[3] * rank)
+        options = {"stride": 2, "padding": 1, "dilation": 1, "groups": 2}
+        out = getattr(torch.nn.functional, f"conv{rank}d")(x, w, **options)
+        grad = torch.randn(out.shape, dtype=torch.float64)
+        expected = torch.autograd.grad(out, (x, w), grad)
+        names = torch.nn.grad
+        found = getattr(names, f"conv{rank}d_input")(x.shape, w, grad, **options)
+        torch.testing.assert_close(found, expected[0])
+        assert found.requires_grad
+        found = getattr(names, f"conv{rank}d_weight")(x.detach(), w.shape, grad, **options)
+        torch.testing.assert_close(found, expected[1])
+        assert not found.requires_grad
+
+
+class TestParallel:
+    def test_scatter_and_gather(self):
+        parts = torch.nn.parallel.scatter({"x": torch.arange(5), "n": 3}, ["cpu"] * 2)
+        assert [p["x"].tolist() for p in parts] == [[0, 1, 2], [3, 4]]
+        whole = torch.nn.parallel.gather(parts and [p["x"] for p in parts], "cpu")
+        assert whole.tolist() == [0, 1, 2, 3, 4]
+
+    def test_replicas_train_the_module(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        copies = torch.nn.parallel.replicate(model, ["cpu", "cpu"])
+        outputs = torch.nn.parallel.parallel_apply(copies, [torch.randn(4, 2)] * 2)
+        sum(o.square().sum() for o in outputs).backward()
+        assert model[0].weight.grad is not None
+        assert not list(copies[0].parameters())
+
+    def test_data_parallel_names(self):
+        model = torch.nn.DataParallel(torch.nn.Linear(2, 2))
+        state = model.state_dict()
+        torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+        assert list(state) == ["weight", "bias"]
+        assert "" in state._metadata
+        with pytest.raises(ValueError, match="process group has not been initialized"):
+            torch.nn.parallel.DistributedDataParallel(model)
+
+
+class TestHub:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        (tmp_path / "neighbour.py").write_text("N = 3")
+        text = "from neighbour import N\ndependencies = ['math']\ndef make(k=1):\n    '''Doc.'''\n"
+        (tmp_path / "hubconf.py").write_text(text + "    return N * k\n")
+        return tmp_path
+
+    def test_local(self, folder):
+        assert torch.hub.load(str(folder), "make", 2, source="local") == 6
+        assert torch.hub.list(str(folder)) == ["make"]
+        assert torch.hub.help(str(folder), "make") == "Doc."
+        with pytest.raises(RuntimeError, match="Cannot find callable nothing"):
+            torch.hub.load(str(folder), "nothing", source="local")
+
+    def test_elsewhere(self, folder):
+        with pytest.raises(RuntimeError, match="source='local'"):
+            torch.hub.load("owner/repo", "make")
+        with pytest.raises(FileNotFoundError, match=r"hubconf\.py"):
+            torch.hub.load(str(folder / "none"), "make", source="local")
+        (folder / "hubconf.py").write_text("dependencies = ['no_such_package']")
+        with pytest.raises(RuntimeError, match="Missing dependencies: no_such_package"):
+            torch.hub.list(str(folder))
+
+    def test_state_dicts(self, tmp_path):
+        path = tmp_path / "w-0123.pt"
+        torch.save({"w": torch.ones(1)}, path)
+        kept = tmp_path / "kept"
+        for _ in range(2):
+            found = torch.hub.load_state_dict_from_url(path.as_uri(), str(kept), progress=False)
+            assert found["w"].tolist() == [1]
+            path.write_bytes(b"changed")  # it is not read again
+        with pytest.raises(RuntimeError, match="invalid hash"):
+            torch.hub.load_state_dict_from_url(
+                path.as_uri(), str(tmp_path / "other"), check_hash=True, progress=False
+            )
+
+
+def test_sizes_are_numbers():
+    assert torch.sym_max(2, 3) == 3
+    assert torch.sym_sum([1, 2]) == 3
+    assert not isinstance(3, torch.SymInt)
+    x = torch.tensor([1.0], requires_grad=True)
+    torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)).backward()
+    assert x.grad.item() == torch.cos(x).item()
+    with pytest.raises(RuntimeError, match="single-element"):
+        torch.cond(torch.ones(2), torch.sin, torch.cos, (x,))
+
+
+def test_private_names_of_autograd_and_optim():
+    from rushlight.autograd import functional
+    from rushlight.optim.lbfgs import _cubic_interpolate, _strong_wolfe
+
+    assert functional._as_tuple((1,)) == (True, (1,))
+    x = torch.ones(2, requires_grad=True)
+    (own,) = functional._grad_preprocess((x,), create_graph=False, need_graph=True)
+    assert own.is_leaf
+    assert own.requires_grad
+    assert own is not x
+    assert functional._tuple_postprocess((1,), False) == 1
+    low = _cubic_interpolate(*(torch.tensor(v) for v in (0.0, 1.0, -1.0, 2.0, 1.0, 1.0)))
+    assert low.item() == 1
+    point, direction = torch.tensor([2.0]), torch.tensor([-4.0])
+
+    def objective(x, t, d):
+        there = x + t * d
+        return float(there.square().sum()), 2 * there
+
+    loss, *_ = _strong_wolfe(
+        objective, point, 1.0, direction, 4.0, torch.tensor([4.0]), torch.tensor(-16.0)
+    )
+    assert loss < 1e-6
+    assert torch.autograd._is_checkpoint_valid()
+    saved = torch.autograd.SavedTensor(x.detach())
+    saved.unpack()
+    x.detach().add_(1)
+    assert torch.cuda._initialized is False
+    assert torch.xpu.is_current_stream_capturing() is False
+
+
+def test_names_of_the_core():
+    torch._C._log_api_usage_once("event")
+    assert torch._C.TensorBase is torch.Tensor
+    assert torch._C.DispatchKey.CPU.name == "CPU"
+    assert str(torch._C.parse_schema("a::b(Tensor x) -> Tensor")) == "a::b(Tensor x) -> Tensor"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        torch._C.nothing
+
+
+def test_the_older_vmap():
+    from rushlight import _vmap_internals
+
+    f = _vmap_internals._vmap(lambda x: (x * 2, None), allow_none_pass_through=True)
+    doubled, none = f(torch.ones(2, 3))
+    assert none is None
+    assert doubled.tolist() == [[2] * 3] * 2
+    with pytest.warns(FutureWarning, match=r"torch\.vmap"):
+        _vmap_internals.vmap(torch.sin)
+
+
+def test_what_is_left_out_says_so():
+    assert torch.onnx.is_in_onnx_export() is False
+    with pytest.raises(RuntimeError, match="does not write ONNX"):
+        torch.onnx.export(None, None, "file")
+    with pytest.raises(RuntimeError, match=r"symbolic_trace"):
+        torch.export.export(None, ())
+    with pytest.raises(ValueError, match="process group has not been initialized"):
+        torch.distributed.all_reduce(torch.ones(1))
+    with pytest.raises(RuntimeError, match="one: ask"):
+        torch.distributed.tensor.DTensor()
+
+
+def test_helpers_of_utils():
+    from rushlight import _utils
+
+    tensors = [torch.ones(2, 2), torch.zeros(3)]
+    flat = _utils._flatten_dense_tensors(tensors)
+    back = _utils._unflatten_dense_tensors(flat, tensors)
+    assert all(torch.equal(a, b) for a, b in zip(tensors, back, strict=True))
+    try:
+        {}["x"]
+    except KeyError:
+        wrapped = _utils.ExceptionWrapper(where="in worker 1")
+    with pytest.raises(KeyError, match="in worker 1"):
+        wrapped.reraise()
+    assert _utils._get_device_index(None, optional=True) == -1
+    with warnings.catch_warnings():
+        assert _utils._get_device_index("cuda:1") == 1
