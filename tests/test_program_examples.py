@@ -65,9 +65,7 @@ def vae(module):
 
 
 def maml(module):
-    batches = [
-        (*module.points(module.waves(3)), *module.points(module.waves(3))) for _ in range(3)
-    ]
+    batches = [(*module.points(module.waves(3)), *module.points(module.waves(3))) for _ in range(3)]
 
     def loss(model, x, y, fresh_x, fresh_y):
         weights = module.adapted(model, model.weights(3), x, y, 2)

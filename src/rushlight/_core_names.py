@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 
 from rushlight import _C
 
@@ -141,10 +142,9 @@ def __getattr__(name: str) -> Any:
         return getattr(module, "UntypedStorage" if name == "StorageBase" else name)
     if name == "_VariableFunctions":
         return import_module("rushlight._VF")
-    if name == "_nn":
-        return import_module("rushlight.nn.functional")
-    if name in ("_special", "_linalg", "_fft"):
-        return import_module(f"rushlight.{name[1:]}")
+    if name in ("_nn", "_special", "_linalg", "_fft") and "rushlight.fx._names" not in sys.modules:
+        import_module("rushlight.fx._names")  # which makes them
+        return vars(_C)[name]
     if not name.startswith("_") and name not in ("TYPE_CHECKING", "enum", "annotations"):
         import rushlight
 

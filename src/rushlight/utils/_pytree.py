@@ -15,6 +15,61 @@ TYPE_CHECKING = False  # type checkers read it as True; the imports below cost t
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rushlight.utils._pytree_nodes import (
+        _private_register_pytree_node as _private_register_pytree_node,
+    )
+    from rushlight.utils._pytree_nodes import (
+        _register_namedtuple as _register_namedtuple,
+    )
+    from rushlight.utils._pytree_nodes import (
+        _register_pytree_node as _register_pytree_node,
+    )
+    from rushlight.utils._pytree_nodes import (
+        register_constant as register_constant,
+    )
+    from rushlight.utils._pytree_nodes import (
+        register_dataclass as register_dataclass,
+    )
+    from rushlight.utils._pytree_nodes import (
+        register_pytree_node as register_pytree_node,
+    )
+    from rushlight.utils._pytree_paths import (
+        GetAttrKey as GetAttrKey,
+    )
+    from rushlight.utils._pytree_paths import (
+        KeyPath as KeyPath,
+    )
+    from rushlight.utils._pytree_paths import (
+        MappingKey as MappingKey,
+    )
+    from rushlight.utils._pytree_paths import (
+        SequenceKey as SequenceKey,
+    )
+    from rushlight.utils._pytree_paths import (
+        key_get as key_get,
+    )
+    from rushlight.utils._pytree_paths import (
+        keystr as keystr,
+    )
+    from rushlight.utils._pytree_paths import (
+        tree_flatten_with_path as tree_flatten_with_path,
+    )
+    from rushlight.utils._pytree_paths import (
+        tree_leaves_with_path as tree_leaves_with_path,
+    )
+    from rushlight.utils._pytree_paths import (
+        tree_map_with_path as tree_map_with_path,
+    )
+    from rushlight.utils._pytree_text import (
+        treespec_dumps as treespec_dumps,
+    )
+    from rushlight.utils._pytree_text import (
+        treespec_loads as treespec_loads,
+    )
+    from rushlight.utils._pytree_text import (
+        treespec_pprint as treespec_pprint,
+    )
+
 PyTree = Context = DumpableContext = Any
 FlattenFn = FlattenFunc = UnflattenFn = UnflattenFunc = Any
 FlattenWithKeysFn = FlattenWithKeysFunc = ToDumpableContextFn = FromDumpableContextFn = Any
