@@ -89,8 +89,9 @@ namespace {
 
 // A whole number, or a tensor of one element.
 int64_t to_int(const Signature& s, int i, PyObject* o) {
-  if (is_tensor(o)) return int64_t(tensor_to_double(as_tensor(o)));
-  PyObject* index = PyNumber_Index(o);
+  bool plain = PyLong_CheckExact(o);
+  if (!plain && is_tensor(o)) return int64_t(tensor_to_double(as_tensor(o)));
+  PyObject* index = plain ? new_reference(o) : PyNumber_Index(o);
   if (!index) throw PythonError{};
   int overflow;
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
@@ -127,10 +128,11 @@ bool bool_argument(const Signature& s, int i, PyObject* o) {
 Ints ints_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
   if (!PyTuple_Check(o) && !PyList_Check(o)) return {to_int(s, i, o)};
-  Ints ints;
-  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++)
-    ints.push_back(to_int(s, i, PySequence_Fast_GET_ITEM(o, k)));
-  return ints;
+  Ints ints(int(PySequence_Fast_GET_SIZE(o)));
+  int k = 0;  // an item's __index__ may shorten the list
+  for (; k < ints.size() && k < PySequence_Fast_GET_SIZE(o); k++)
+    ints[k] = to_int(s, i, PySequence_Fast_GET_ITEM(o, k));
+  return k == ints.size() ? ints : Ints(ints.data(), k);
 }
 
 DType dtype_argument(const Signature& s, int i, PyObject* o) {

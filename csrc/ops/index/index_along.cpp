@@ -1,4 +1,5 @@
 // One index vector along one dimension: index_select, index_add, index_copy, index_fill.
+#include "call/around.h"
 #include "call/broadcast.h"
 #include "call/write.h"
 #include "kernels/kernels.h"
@@ -23,18 +24,10 @@ void check_bounds(const Var& index, int64_t size, PyObject* error, const char* o
             " with size ", size);
 }
 
-// A tensor read as [outer, n, inner] around dimension d.
-struct Block {
-  int64_t outer = 1, n = 1, inner = 1;
-  Block(const Ints& sizes, int d) {
-    for (int i = 0; i < sizes.size(); i++) (i < d ? outer : i == d ? n : inner) *= sizes[i];
-  }
-};
-
 // into[.., index[c], ..] = mode(that, src[.., c, ..]); a 0-d src counts for every element.
 void place(Tensor* into, int d, const Var& index, const Var& src, kernel::Scatter mode,
            double alpha) {
-  Block block(into->sizes, d);
+  Around block(into->sizes, d);
   int64_t count = index.numel();
   if (count == 0 || block.outer * block.inner == 0) return;
   bool number = src.dim() == 0 && into->dim() > 0;
@@ -86,7 +79,7 @@ struct IndexSelect : Linear {
     Ints sizes = input.sizes();
     if (input.dim()) sizes[d] = at.numel();
     Var x = ops::contiguous(input), y = empty(sizes, input.dtype(), input.device());
-    Block block(x.sizes(), d);
+    Around block(x.sizes(), d);
     Launch launch(double(y.numel()), {x.get(), at.get(), y.get()});
     on(x).index_select(itemsize(x.dtype()), x->data(), at->data<int64_t>(), y->data(), block.outer,
                        block.n, block.inner, at.numel());

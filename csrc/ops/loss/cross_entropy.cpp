@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "call/around.h"
 #include "call/broadcast.h"
 #include "call/pointwise.h"
 #include "ops/loss/loss.h"
@@ -11,15 +12,13 @@ namespace rl {
 
 namespace {
 
-// Scores as [rows, classes, inner].
-struct ClassShape {
-  int64_t rows = 1, classes, inner = 1;
+// Scores as [outer, n, inner] around the classes.
+struct ClassShape : Around {
   int dim;  // that of the classes
-  explicit ClassShape(const Ints& sizes) : dim(sizes.size() == 1 ? 0 : 1) {
-    classes = sizes[dim];
-    if (dim == 1) rows = sizes[0];
-    for (int i = dim + 1; i < sizes.size(); i++) inner *= sizes[i];
-  }
+  explicit ClassShape(const Ints& sizes) : ClassShape(sizes, sizes.size() == 1 ? 0 : 1) {}
+
+ private:
+  ClassShape(const Ints& sizes, int dim) : Around(sizes, dim), dim(dim) {}
 };
 
 void check_target(const Var& input, const Var& target, const Var& weight) {
@@ -72,9 +71,8 @@ Var dense_target(const Var& target) { return ops::contiguous(ops::to(target, DTy
 // The same, each a class or ignored: also what a node saved may have been overwritten since.
 Var class_targets(const Var& target, const ClassShape& shape, int64_t ignore_index) {
   Var t = dense_target(target);
-  kernel::Outside bad =
-      on(t).find_bad_target(t->data<int64_t>(), t.numel(), shape.classes, ignore_index);
-  if (bad) fail_target(t, bad, shape.classes);
+  kernel::Outside bad = on(t).find_bad_target(t->data<int64_t>(), t.numel(), shape.n, ignore_index);
+  if (bad) fail_target(t, bad, shape.n);
   return t;
 }
 Var dense(const Var& x) { return x ? ops::contiguous(x) : x; }
@@ -135,7 +133,7 @@ Var weights_of(const Ints& sizes, DType dtype, const Var& target, const Var& wei
       w = weight;
   if (w) w = ops::contiguous(ops::to(w, wide));
   on(t).class_weights(wide, t->data<int64_t>(), data_of(w), ignore_index, smoothing, all->data(),
-                      shape.rows, shape.classes, shape.inner);
+                      shape.outer, shape.n, shape.inner);
   return all;
 }
 
@@ -164,9 +162,9 @@ struct CrossEntropyOf : General {
                     {x.get(), t.get(), w.get(), each.get(), lse.get(), total.get()});
       bad = on(x).cross_entropy(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index,
                                 smoothing, each->data(), lse->data(), total->data<double>(),
-                                shape.rows, shape.classes, shape.inner);
+                                shape.outer, shape.n, shape.inner);
     }
-    if (bad) fail_target(t, bad, shape.classes);
+    if (bad) fail_target(t, bad, shape.n);
     if (Reduce(reduction) == Reduce::None) return {each, lse, total};
     return {sum_losses(each, Reduce(reduction), total), lse, total};
   }
@@ -192,8 +190,8 @@ struct CrossEntropyOf : General {
     Var g = each_gradient(b.g(), reduce, factor, lse.sizes());
     Launch launch(double(x.numel()) * 3, {g.get(), x.get(), lse.get(), t.get(), w.get(), gx.get()});
     on(g).cross_entropy_backward(x.dtype(), g->data(), x->data(), lse->data(), t->data<int64_t>(),
-                                 data_of(w), ignore_index, smoothing, gx->data(), shape.rows,
-                                 shape.classes, shape.inner);
+                                 data_of(w), ignore_index, smoothing, gx->data(), shape.outer,
+                                 shape.n, shape.inner);
     b[0] = gx;
   }
 
@@ -226,7 +224,7 @@ struct NllLossOf : General {
     Var each = empty(loss_sizes(x.sizes()), x.dtype(), x.device()),
         total = empty({}, DType::F64, input.device());
     on(x).nll_loss(x.dtype(), x->data(), t->data<int64_t>(), data_of(w), ignore_index, each->data(),
-                   total->data<double>(), shape.rows, shape.classes, shape.inner);
+                   total->data<double>(), shape.outer, shape.n, shape.inner);
     if (Reduce(reduction) == Reduce::None) return {each, total};
     return {sum_losses(each, Reduce(reduction), total), total};
   }
@@ -250,8 +248,8 @@ struct NllLossOf : General {
     w = dense(w);
     Var gx = empty(input.sizes(), g.dtype(), g.device());
     on(g).nll_loss_backward(g.dtype(), g->data(), reduce == Reduce::None, factor->data<double>(),
-                            t->data<int64_t>(), data_of(w), ignore_index, gx->data(), shape.rows,
-                            shape.classes, shape.inner);
+                            t->data<int64_t>(), data_of(w), ignore_index, gx->data(), shape.outer,
+                            shape.n, shape.inner);
     b[0] = gx;
   }
 

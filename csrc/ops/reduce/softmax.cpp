@@ -1,4 +1,5 @@
 // Softmax and its logarithm.
+#include "call/around.h"
 #include "call/broadcast.h"
 #include "call/op.h"
 #include "kernels/kernels.h"
@@ -6,14 +7,6 @@
 namespace rl {
 
 namespace {
-
-// A tensor as [outer, n, inner] around one dimension.
-struct Around {
-  int64_t outer = 1, n = 1, inner = 1;
-  Around(const Ints& sizes, int64_t dim) {
-    for (int i = 0; i < sizes.size(); i++) (i < dim ? outer : i == dim ? n : inner) *= sizes[i];
-  }
-};
 
 using Forward = decltype(&kernel::Table::softmax);
 using Backward = decltype(&kernel::Table::softmax_backward);

@@ -1,4 +1,5 @@
 // Several tensors made one.
+#include "call/around.h"
 #include "call/broadcast.h"
 #include "call/layout.h"
 #include "call/op.h"
@@ -41,9 +42,8 @@ Var empty_stacked(const Vars& tensors, const Vars& parts, const Ints& sizes, int
 
 // Copies the parts behind one another along d.
 void lay_out(Tensor* into, const Vars& parts, int d) {
-  int64_t outer = 1, inner = itemsize(into->dtype), start = 0;
-  for (int i = 0; i < d; i++) outer *= into->sizes[i];
-  for (int i = d + 1; i < into->dim(); i++) inner *= into->sizes[i];
+  Around at(into->sizes, d);
+  int64_t outer = at.outer, inner = at.inner * itemsize(into->dtype), start = 0;
   constexpr int64_t kSmall = 16384;  // bytes for which threads are not worth it
   for (const Var& part : parts) {
     int64_t n = part.sizes()[d], row = n * inner;
