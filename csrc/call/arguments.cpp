@@ -91,7 +91,7 @@ namespace {
 int64_t to_int(const Signature& s, int i, PyObject* o) {
   bool plain = PyLong_CheckExact(o);
   if (!plain && is_tensor(o)) return int64_t(tensor_to_double(as_tensor(o)));
-  PyObject* index = plain ? new_reference(o) : PyNumber_Index(o);
+  PyObject* index = plain ? Py_NewRef(o) : PyNumber_Index(o);
   if (!index) throw PythonError{};
   int overflow;
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
