@@ -273,6 +273,8 @@ class Session:
                     r"backward\((?!.*_graph=)", "backward(retain_graph=True, ", statement.text
                 )
                 error = attempt(Statement(text), space)
+                if "saved tensor hooks" in str(error):  # PyTorch's transforms refuse this mode
+                    return
         if error:
             return
         names = [n for n in self.spaces["torch"] if VARIABLE.fullmatch(n) and n in space]
