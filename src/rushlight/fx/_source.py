@@ -23,7 +23,8 @@ class _EvalCacheLoader:
         key = f"<eval_with_key>.{self.next_id}"
         self.next_id += 1
         if co_fields:
-            key += " from {co_filename}:{co_firstlineno} in {co_name}".format(**co_fields)
+            place = " from {co_filename}:{co_firstlineno} in {co_name}".format(**co_fields)
+            key += place.removesuffix(">")  # names in <> have no source, says linecache
         self.eval_cache[key] = src
         known = {**globals, "__file__": key, "__name__": key, "__loader__": self}
         linecache.lazycache(key, known)
