@@ -412,8 +412,9 @@ class CodeGen:
         body = writer.body
         wrap_lines = ""
         if writer.wrapped:
-            wrap = writer.globals.add("wrap", rushlight.fx.wrap)
-            wrap_lines = "\n".join(f'{wrap}("{name}")' for name in writer.wrapped)
+            wrap_lines = "\n".join(
+                f'torch.fx._symbolic_trace.wrap("{name}")' for name in writer.wrapped
+            )
         if self._body_transformer:
             body = self._body_transformer(body)
         for name, value in self.additional_globals():

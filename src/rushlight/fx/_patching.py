@@ -213,6 +213,3 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> str | Callable[..., Any]:
         raise NotImplementedError("wrap must be called at the top level of a module")
     _wrapped_fns_to_patch[id(frame.f_globals), name] = frame.f_globals
     return fn_or_name
-
-
-wrap.__module__ = "rushlight.fx._symbolic_trace"  # which the text of graphs cites
