@@ -51,6 +51,8 @@ def _snake_case(s: str) -> str:
 
 def _is_from_torch(obj: Any) -> bool:
     """Whether generated code reaches an object as ``torch.``something."""
+    if isinstance(obj, _names.Op) and obj.__name__.startswith("_"):
+        return vars(rushlight).get(obj.__name__) is obj  # most of these are inner ones
     return _names.is_ours(getattr(obj, "__module__", None)) or _names.is_method(obj)
 
 

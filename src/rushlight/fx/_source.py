@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.fx import _names
 from rushlight.fx._namespace import _custom_builtins
 
 
@@ -84,6 +85,10 @@ def _format_import_statement(name: str, obj: Any) -> str:
         return f"{name} = {obj!r}"
     if getattr(obj, "_name", None) and getattr(obj, "__module__", "") == "typing":
         return f"from typing import {obj._name} as {name}"
+    if isinstance(obj, _names.Op):
+        place = obj.__module__.partition(".")[2]
+        inner = f'_namespaces["{place}"]["{obj.__name__}"]'
+        return f"from rushlight import _C as {name}\n{name} = {name}.{inner}"
     module, attribute = _importable(obj)
     first, *rest = attribute.split(".")
     fetched = f"from {module} import {first} as {name}"

@@ -32,6 +32,9 @@ from rushlight.fx._paths import (
     _get_attr_via_attr_list as _get_attr_via_attr_list,
 )
 from rushlight.fx._source import (
+    _EvalCacheLoader as _EvalCacheLoader,
+)
+from rushlight.fx._source import (
     _exec_with_source as _exec_with_source,
 )
 from rushlight.fx._source import (
