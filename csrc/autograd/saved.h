@@ -46,7 +46,6 @@ class SavedTensor {
   // Forgets the tensor after a backward pass that does not keep the graph.
   void free();
   bool is_empty() const { return kind_ == Kind::Empty; }
-  bool is_freed() const { return kind_ == Kind::Freed; }
 
   // For the collector, and for reports: the tensor held, null when packed or empty.
   Tensor* held() const { return kind_ == Kind::Input || kind_ == Kind::Output ? tensor_ : nullptr; }

@@ -135,8 +135,6 @@ void Signature::parse_param(std::string text, bool keyword_only) {
   if (p.kind == Kind::Size || p.kind == Kind::TensorsSpread) spread_at_ = n - 1;
 }
 
-void Signature::add_keyword(const char* declaration) { parse_param(declaration, true); }
-
 bool accepts(const Param& param, PyObject* o) {
   if (o == Py_None) return param.nullable;
   switch (param.kind) {

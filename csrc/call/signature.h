@@ -51,9 +51,6 @@ class Signature {
   // Names of several results: "-> (values, indices)".
   const std::vector<std::string>& results() const { return results_; }
 
-  // Adds a keyword-only parameter (out=).
-  void add_keyword(const char* declaration);
-
   // Fills slots (borrowed references; a default where nothing was given). A tuple made for spread
   // sizes is stored in *spread (owned by the caller). Raises TypeError, or returns false without
   // an error when quiet.

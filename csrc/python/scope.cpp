@@ -120,7 +120,29 @@ PyObject* set_parts(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyObject* scope_new(PyTypeObject* type, PyObject*, PyObject*) {
+PyObject* parts_name() {
+  static PyObject* const name = PyUnicode_InternFromString("_parts_of");
+  return name;
+}
+
+// The function that a class with fixed parts was called with, to decorate it (borrowed); else null.
+PyObject* decorated(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  PyObject* function = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0)
+                       : keywords                  ? PyDict_GetItemString(keywords, "function")
+                                                   : nullptr;
+  if (!function || function == Py_None) return nullptr;
+  PyObject* parts = _PyType_Lookup(type, parts_name());
+  return parts && PyTuple_Check(parts) ? function : nullptr;
+}
+
+PyObject* scope_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  if (PyTuple_GET_SIZE(args) || keywords)
+    if (PyObject* function = decorated(type, args, keywords)) {
+      PyObject* scope = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type));
+      PyObject* wrapped = scope ? PyObject_CallOneArg(scope, function) : nullptr;
+      Py_XDECREF(scope);
+      return wrapped;
+    }
   PyObject* o = type->tp_alloc(type, 0);
   if (!o) return nullptr;
   as_scope(o)->parts = new std::vector<Part>;
@@ -128,13 +150,25 @@ PyObject* scope_new(PyTypeObject* type, PyObject*, PyObject*) {
   return o;
 }
 
-// Without an __init__ in Python: type(self)._parts_of(*args, **kwargs) says what to enter, and
-// _at_once whether to do so now. No frame of Python code knows the object while its mode is set.
+// Without an __init__ in Python: type(self)._parts_of, a tuple or what makes one of the arguments,
+// says what to enter, and _at_once whether to do so now. No frame of Python code knows the object
+// while its mode is set.
 int scope_init(PyObject* o, PyObject* args, PyObject* keywords) {
-  static PyObject* const parts_name = PyUnicode_InternFromString("_parts_of");
   static PyObject* const at_once_name = PyUnicode_InternFromString("_at_once");
-  PyObject* parts_of = PyObject_GetAttr(o, parts_name);
+  PyObject* parts_of = PyObject_GetAttr(o, parts_name());
   if (!parts_of) return -1;
+  if (PyTuple_Check(parts_of)) {
+    if (PyTuple_GET_SIZE(args) > 1 || (keywords && PyDict_GET_SIZE(keywords) > 1)) {
+      Py_DECREF(parts_of);
+      PyErr_Format(PyExc_TypeError, "%s takes no arguments but a function to decorate",
+                   Py_TYPE(o)->tp_name);
+      return -1;
+    }
+    PyObject* done = set_parts(o, &PyTuple_GET_ITEM(parts_of, 0), PyTuple_GET_SIZE(parts_of));
+    Py_DECREF(parts_of);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+  }
   if (parts_of == Py_None) {
     Py_DECREF(parts_of);
     PyObject* done = set_parts(o, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args));

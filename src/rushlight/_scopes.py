@@ -18,6 +18,9 @@ class _Arguments:
             raise AttributeError("__signature__")
         import inspect
 
+        if isinstance(owner._parts_of, tuple):
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            return inspect.Signature([inspect.Parameter("function", kind, default=None)])
         parts = inspect.signature(owner._parts_of)
         return parts.replace(return_annotation=inspect.Signature.empty)
 

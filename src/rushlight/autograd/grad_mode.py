@@ -81,10 +81,9 @@ class _Mode(_scopes.Block):
 class _PlainMode(_Mode):
     """A mode that may decorate without parentheses: ``@no_grad``."""
 
-    def __new__(cls, function: Any = None) -> Any:
-        if function is None:
-            return super().__new__(cls)
-        return cls()(function)
+    if TYPE_CHECKING:
+
+        def __new__(cls, function: Any = None) -> Any: ...
 
 
 class no_grad(_PlainMode):
@@ -98,9 +97,7 @@ class no_grad(_PlainMode):
     False
     """
 
-    @staticmethod
-    def _parts_of(function: Any = None) -> Any:
-        return (("grad", False),)
+    _parts_of = (("grad", False),)
 
 
 class enable_grad(_PlainMode):
@@ -115,9 +112,7 @@ class enable_grad(_PlainMode):
     True
     """
 
-    @staticmethod
-    def _parts_of(function: Any = None) -> Any:
-        return (("grad", True),)
+    _parts_of = (("grad", True),)
 
 
 class set_grad_enabled(_Mode):
