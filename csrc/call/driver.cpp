@@ -261,6 +261,11 @@ void push_level(const OpRecord& op, Values args, Var* results, size_t count, int
 
 // --- The way of a call -----------------------------------------------------------------------
 
+// Views of inference tensors belong to no one, but for those that a transform differentiates.
+bool is_untracked(const Var& of) {
+  return of->storage->inference && (modes.inference || !modes.transforms);
+}
+
 void make_views(const Var& of, Var* views, size_t count) {
   Creation creation = modes.inference ? Creation::Inference
                       : !modes.grad   ? Creation::NoGrad
@@ -268,8 +273,7 @@ void make_views(const Var& of, Var* views, size_t count) {
                                       : Creation::Default;
   for (size_t i = 0; i < count; i++) {
     Tensor* view = views[i].get();
-    // What is made of inference tensors belongs to no one.
-    if (!of->storage->inference) set_view(view, of.get(), creation);
+    if (!is_untracked(of)) set_view(view, of.get(), creation);
     if (of->extra && of->extra->tangents) share_tangents(view, of.get());
   }
 }
@@ -289,7 +293,7 @@ void execute(const OpRecord& op, Values args, void* result) {
   Origins origins(op, args);
   bool requires_grad = origins.requires_grad, differentiable = op.form != Form::NonDifferentiable;
   bool records = requires_grad && differentiable && modes.records();
-  if (op.is_view && records && tensor(args[0])->storage->inference) [[unlikely]]
+  if (op.is_view && records && is_untracked(tensor(args[0]))) [[unlikely]]
     records = false;
   Results results(op, result);
   // Hooks see what is saved before the kernel runs: one that raises spares it.
