@@ -116,7 +116,7 @@ newaxis = None
 # Loaded when first used.
 _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp", "backends",
-    "compiler", "cpu", "cuda", "distributed", "export", "func", "functional", "futures", "fx",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "func", "functional", "futures", "fx",
     "hub", "jit", "library", "mps", "multiprocessing", "onnx", "optim", "overrides", "profiler",
     "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
     from rushlight import export as export, functional as functional, futures as futures, fx as fx
     from rushlight import hub as hub, library as library, onnx as onnx
+    from rushlight import distributions as distributions
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
@@ -162,7 +163,7 @@ def _home(name: str) -> str:
     if name.startswith("sym_"):
         return "_symbolic"
     if name.startswith("_"):
-        return ""
+        return "_ops" if name in _C._namespaces[""] else ""
     from rushlight._settings import __all__ as settings
 
     return "_settings" if name in settings else ""
