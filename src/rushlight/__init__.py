@@ -116,11 +116,16 @@ newaxis = None
 # Loaded when first used.
 _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "func", "functional", "futures", "fx",
-    "hub", "jit", "library", "mps", "multiprocessing", "onnx", "optim", "overrides", "profiler",
-    "return_types", "serialization", "testing", "torch_version", "types", "version", "xpu",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "func", "functional",
+    "futures", "fx", "hub", "jit", "library", "mps", "multiprocessing", "onnx", "optim",
+    "overrides", "profiler", "return_types", "serialization", "testing", "torch_version", "types",
+    "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
+    "_dirichlet_grad": "_ops",
+    "_sample_dirichlet": "_ops",
+    "_standard_gamma": "_ops",
+    "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
     "autocast": "amp",
     "compile": "compiler",
@@ -163,7 +168,7 @@ def _home(name: str) -> str:
     if name.startswith("sym_"):
         return "_symbolic"
     if name.startswith("_"):
-        return "_ops" if name in _C._namespaces[""] else ""
+        return ""
     from rushlight._settings import __all__ as settings
 
     return "_settings" if name in settings else ""

@@ -49,6 +49,7 @@ _mmap_flags = MAP_PRIVATE
 _endianness: LoadEndianness | None = None
 
 FileLike = str | os.PathLike[str] | IO[bytes]
+MAP_LOCATION = Any  # what load() takes as map_location, for annotations
 
 
 def save(

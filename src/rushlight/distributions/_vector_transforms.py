@@ -213,7 +213,7 @@ class _Parts(Transform):
         self.dim = dim
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         """Whether all of them are."""
         return all(t.bijective for t in self.transforms)
 
@@ -243,7 +243,7 @@ class CatTransform(_Parts):
             )
 
     @lazy_property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         return max(t.event_dim for t in self.transforms)
 
     @lazy_property
@@ -266,16 +266,16 @@ class CatTransform(_Parts):
         return value.split(self.lengths, self.dim)
 
     def _call(self, x: Any) -> Any:
-        parts = [t(part) for t, part in zip(self.transforms, self._split(x))]
+        parts = [t(part) for t, part in zip(self.transforms, self._split(x), strict=True)]
         return torch.cat(parts, self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        parts = [t.inv(part) for t, part in zip(self.transforms, self._split(y))]
+        parts = [t.inv(part) for t, part in zip(self.transforms, self._split(y), strict=True)]
         return torch.cat(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         terms = []
-        for t, part, image in zip(self.transforms, self._split(x), self._split(y)):
+        for t, part, image in zip(self.transforms, self._split(x), self._split(y), strict=True):
             term = t.log_abs_det_jacobian(part, image)
             terms.append(_sum_rightmost(term, self.event_dim - t.event_dim))
         dim = self.dim - x.dim() if self.dim >= 0 else self.dim
@@ -283,12 +283,12 @@ class CatTransform(_Parts):
         return torch.cat(terms, dim) if dim < 0 else sum(terms)
 
     @constraints.dependent_property
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """The domains side by side."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """The codomains side by side."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
@@ -322,23 +322,23 @@ class StackTransform(_Parts):
         return [z.select(self.dim, i) for i in range(z.size(self.dim))]
 
     def _call(self, x: Any) -> Any:
-        slices = [t(part) for t, part in zip(self.transforms, self._slice(x))]
+        slices = [t(part) for t, part in zip(self.transforms, self._slice(x), strict=True)]
         return torch.stack(slices, self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        slices = [t.inv(part) for t, part in zip(self.transforms, self._slice(y))]
+        slices = [t.inv(part) for t, part in zip(self.transforms, self._slice(y), strict=True)]
         return torch.stack(slices, self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        pairs = zip(self.transforms, self._slice(x), self._slice(y))
+        pairs = zip(self.transforms, self._slice(x), self._slice(y), strict=True)
         return torch.stack([t.log_abs_det_jacobian(a, b) for t, a, b in pairs], self.dim)
 
     @constraints.dependent_property
-    def domain(self):  # type: ignore[override]
+    def domain(self):
         """The domains side by side."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
-    def codomain(self):  # type: ignore[override]
+    def codomain(self):
         """The codomains side by side."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)

@@ -75,5 +75,5 @@ class Bernoulli(Odds, ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (torch.logit(self.probs),)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         return torch.log1p(torch.exp(x))

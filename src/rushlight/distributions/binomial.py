@@ -49,7 +49,7 @@ class Binomial(Odds):
         super().__init__(param.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """The integers up to the number of trials."""
         return constraints.integer_interval(0, self.total_count)
 
@@ -75,7 +75,7 @@ class Binomial(Odds):
             self._validate_sample(value)
         n, logits = self.total_count, self.logits
         choices = torch.lgamma(value + 1) + torch.lgamma(n - value + 1)
-        # k log p + (n - k) log(1 - p) in terms of the logits l: k l - n max(l, 0) - n log(1 + e^-|l|)
+        # k log p + (n - k) log(1 - p) by the logits l: k l - n max(l, 0) - n log(1 + e^-|l|)
         rest = n * _clamp_by_zero(logits) + n * torch.log1p(torch.exp(-torch.abs(logits)))
         return value * logits - choices - (rest - torch.lgamma(n + 1))
 

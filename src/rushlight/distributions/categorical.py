@@ -50,7 +50,7 @@ class Categorical(Odds):
         new._num_events = self._num_events
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """The integers from 0 to K - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 

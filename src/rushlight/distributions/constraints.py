@@ -8,15 +8,40 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight as torch
-from rushlight import Tensor
 
 __all__ = [
-    "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
-    "greater_than", "greater_than_eq", "independent", "integer_interval", "interval",
-    "half_open_interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
-    "MixtureSameFamilyConstraint", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
-    "positive", "positive_semidefinite", "positive_definite", "positive_integer", "real",
-    "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
+    "Constraint",
+    "MixtureSameFamilyConstraint",
+    "boolean",
+    "cat",
+    "corr_cholesky",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "half_open_interval",
+    "independent",
+    "integer_interval",
+    "interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "positive_semidefinite",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "stack",
+    "symmetric",
+    "unit_interval",
 ]  # fmt: skip
 
 
@@ -54,7 +79,13 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """Stands for a region that depends on other variables."""
+    """Stands for a region that depends on other variables.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.dependent(event_dim=1).event_dim
+    1
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         self._is_discrete = is_discrete
@@ -62,13 +93,13 @@ class _Dependent(Constraint):
         super().__init__()
 
     @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
+    def is_discrete(self) -> bool:
         if self._is_discrete is NotImplemented:
             raise NotImplementedError(".is_discrete cannot be determined statically")
         return self._is_discrete
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         if self._event_dim is NotImplemented:
             raise NotImplementedError(".event_dim cannot be determined statically")
         return self._event_dim
@@ -123,7 +154,14 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Holds for an event when the base constraint holds for all that it consists of."""
+    """Holds for an event when the base constraint holds for all that it consists of.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> rows = constraints.independent(constraints.positive, 1)
+    >>> rows.check(torch.tensor([[1.0, 2.0], [1.0, -2.0]]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -137,11 +175,11 @@ class _IndependentConstraint(Constraint):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
@@ -180,11 +218,11 @@ class MixtureSameFamilyConstraint(Constraint):
         self.base_constraint = base_constraint
 
     @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
@@ -216,6 +254,14 @@ class _OneHot(Constraint):
 
 
 class _IntegerInterval(Constraint):
+    """Integers from ``lower_bound`` to ``upper_bound``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.integer_interval(0, 2).check(torch.tensor([0.0, 1.5, 2.0]))
+    tensor([ True, False,  True])
+    """
+
     _checks_numbers = True
     is_discrete = True
 
@@ -264,12 +310,22 @@ class _IntegerGreaterThan(Constraint):
 
 class _Real(Constraint):
     _checks_numbers = True
+
     def check(self, value: Any) -> Any:
         return value == value  # false for NaN alone
 
 
 class _GreaterThan(Constraint):
+    """Numbers above ``lower_bound``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.greater_than(1.0).check(torch.tensor([1.0, 2.0]))
+    tensor([False,  True])
+    """
+
     _checks_numbers = True
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
         super().__init__()
@@ -282,7 +338,16 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(Constraint):
+    """Numbers from ``lower_bound`` on.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.greater_than_eq(1.0).check(torch.tensor([1.0, 0.0]))
+    tensor([ True, False])
+    """
+
     _checks_numbers = True
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
         super().__init__()
@@ -295,7 +360,16 @@ class _GreaterThanEq(Constraint):
 
 
 class _LessThan(Constraint):
+    """Numbers below ``upper_bound``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.less_than(1.0).check(torch.tensor([1.0, 0.0]))
+    tensor([False,  True])
+    """
+
     _checks_numbers = True
+
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
         super().__init__()
@@ -308,7 +382,16 @@ class _LessThan(Constraint):
 
 
 class _Interval(Constraint):
+    """Numbers from ``lower_bound`` to ``upper_bound``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.interval(0.0, 1.0).check(torch.tensor([1.0, 2.0]))
+    tensor([ True, False])
+    """
+
     _checks_numbers = True
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
@@ -323,6 +406,14 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(_Interval):
+    """Numbers from ``lower_bound`` to below ``upper_bound``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.half_open_interval(0.0, 1.0).check(torch.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
+
     def check(self, value: Any) -> Any:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
@@ -335,7 +426,13 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Counts that sum to at most ``upper_bound``: totals of a batch may differ."""
+    """Counts that sum to at most ``upper_bound``: totals of a batch may differ.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> constraints.multinomial(3).check(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    tensor([ True, False])
+    """
 
     is_discrete = True
     event_dim = 1
@@ -416,7 +513,7 @@ class _Joined(Constraint):
         super().__init__()
 
     @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
+    def is_discrete(self) -> bool:
         return any(c.is_discrete for c in self.cseq)
 
     def _require(self, value: Any) -> None:
@@ -427,7 +524,14 @@ class _Joined(Constraint):
 
 
 class _Cat(_Joined):
-    """``lengths[i]`` elements along the dimension satisfy ``cseq[i]``."""
+    """``lengths[i]`` elements along the dimension satisfy ``cseq[i]``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> both = constraints.cat([constraints.real, constraints.positive], lengths=[1, 2])
+    >>> both.check(torch.tensor([-1.0, 1.0, -1.0]))
+    tensor([ True,  True, False])
+    """
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
@@ -438,30 +542,37 @@ class _Cat(_Joined):
             )
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         return max(c.event_dim for c in self.cseq)
 
     def check(self, value: Any) -> Any:
         self._require(value)
         parts = value.narrow(self.dim, 0, sum(self.lengths)).split(self.lengths, self.dim)
-        return torch.cat([c.check(v) for c, v in zip(self.cseq, parts)], self.dim)
+        return torch.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
 
 
 class _Stack(_Joined):
-    """The i-th slice along the dimension satisfies ``cseq[i]``."""
+    """The i-th slice along the dimension satisfies ``cseq[i]``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributions import constraints
+    >>> both = constraints.stack([constraints.real, constraints.positive])
+    >>> both.check(torch.tensor([-1.0, -1.0]))
+    tensor([ True, False])
+    """
 
     def __init__(self, cseq: Any, dim: int = 0) -> None:
         super().__init__(cseq, dim)
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         events = max(c.event_dim for c in self.cseq)
         return events + 1 if self.dim + events < 0 else events
 
     def check(self, value: Any) -> Any:
         self._require(value)
         slices = [value.select(self.dim, i) for i in range(value.size(self.dim))]
-        return torch.stack([c.check(v) for c, v in zip(self.cseq, slices)], self.dim)
+        return torch.stack([c.check(v) for c, v in zip(self.cseq, slices, strict=True)], self.dim)
 
 
 dependent = _Dependent()

@@ -150,7 +150,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.logits,)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         low, high = self._lims[0] - 0.5, self._lims[1] - 0.5
         outside = (x <= low) | (x > high)
         cut = torch.where(outside, x, low)

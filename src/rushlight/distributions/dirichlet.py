@@ -6,6 +6,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight import Tensor
+from rushlight._ops import _dirichlet_grad, _sample_dirichlet
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import EMPTY
@@ -16,7 +17,7 @@ __all__ = ["Dirichlet"]
 def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
     """The gradient of a sample with regard to the concentrations."""
     total = concentration.sum(-1, True).expand_as(concentration)
-    rate = torch._dirichlet_grad(x, concentration, total)  # type: ignore[attr-defined]
+    rate = _dirichlet_grad(x, concentration, total)
     return rate * (grad_output - (x * grad_output).sum(-1, True))
 
 
@@ -46,7 +47,7 @@ class Dirichlet(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = EMPTY) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return torch._sample_dirichlet(self.concentration.expand(shape))  # type: ignore[attr-defined]
+        return _sample_dirichlet(self.concentration.expand(shape))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -75,9 +76,7 @@ class Dirichlet(ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         total = self.concentration.sum(-1, True)
-        return (
-            self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
-        )
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def entropy(self) -> Any:
         k = self.concentration.size(-1)
@@ -93,5 +92,5 @@ class Dirichlet(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.concentration,)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         return x.lgamma().sum(-1) - torch.lgamma(x.sum(-1))

@@ -224,7 +224,7 @@ class Distribution:
                 f"The right-most size of value must match event_shape: {shape} vs "
                 f"{self._event_shape}."
             )
-        for ours, wanted in zip(reversed(shape), reversed(expected)):
+        for ours, wanted in zip(reversed(shape), reversed(expected), strict=False):
             if ours != wanted and ours != 1 and wanted != 1:
                 raise ValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {shape} vs "

@@ -39,6 +39,6 @@ class ExponentialFamily(Distribution):
         normalizer = self._log_normalizer(*theta)
         slopes = torch.autograd.grad(normalizer.sum(), theta, create_graph=True)
         result = normalizer - self._mean_carrier_measure
-        for p, slope in zip(theta, slopes):
+        for p, slope in zip(theta, slopes, strict=True):
             result = result - (p * slope).reshape(self._batch_shape + (-1,)).sum(-1)
         return result

@@ -6,15 +6,12 @@ from typing import Any
 
 import rushlight as torch
 from rushlight import Tensor
+from rushlight._ops import _standard_gamma
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import EMPTY, batch_shape_of, broadcast_all
 
 __all__ = ["Gamma"]
-
-
-def _standard_gamma(concentration: Any) -> Any:
-    return torch._standard_gamma(concentration)  # type: ignore[attr-defined]
 
 
 class Gamma(ExponentialFamily):
@@ -83,5 +80,5 @@ class Gamma(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return self.concentration - 1, -self.rate
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         return torch.lgamma(x + 1) + (x + 1) * torch.log(-y.reciprocal())

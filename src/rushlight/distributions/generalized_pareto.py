@@ -93,9 +93,7 @@ class GeneralizedPareto(Distribution):
     def variance(self) -> Tensor:
         exists = self.concentration < 0.5
         shape = torch.where(exists, self.concentration, 0.25)
-        return torch.where(
-            exists, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan
-        )
+        return torch.where(exists, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -105,7 +103,7 @@ class GeneralizedPareto(Distribution):
         return (torch.log(self.scale) + self.concentration + 1).expand(self._batch_shape)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """From ``loc`` on, up to where a bounded tail ends."""
         end = self.loc - self.scale / self.concentration
         return constraints.interval(self.loc, torch.where(self.concentration < 0, end, math.inf))

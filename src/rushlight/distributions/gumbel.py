@@ -33,7 +33,8 @@ class Gumbel(TransformedDistribution):
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         finfo = torch.finfo(self.loc.dtype)
-        low, high = finfo.tiny, 1 - finfo.eps
+        low: Any = finfo.tiny
+        high: Any = 1 - finfo.eps
         if not (isinstance(loc, NUMBER) and isinstance(scale, NUMBER)):
             low, high = torch.full_like(self.loc, low), torch.full_like(self.loc, high)
         # loc - scale * log(-log(u))

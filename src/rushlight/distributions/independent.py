@@ -62,7 +62,7 @@ class Independent(Distribution, Generic[D]):
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self):  # type: ignore[override]
+    def support(self):
         """That of the base distribution, over larger events."""
         region = self.base_dist.support
         dims = self.reinterpreted_batch_ndims

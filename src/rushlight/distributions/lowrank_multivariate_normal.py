@@ -101,9 +101,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def _capacitance_tril(self) -> Tensor:
-        return _batch_capacitance_tril(
-            self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-        )
+        return _batch_capacitance_tril(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag)
 
     def _matrix(self, value: Any) -> Any:
         return value.expand(self._batch_shape + self._event_shape + self._event_shape)

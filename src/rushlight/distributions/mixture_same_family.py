@@ -49,7 +49,7 @@ class MixtureSameFamily(Distribution):
         self._component_distribution = component_distribution
         shape = mixture_distribution.batch_shape
         batch_shape = component_distribution.batch_shape[:-1]
-        for ours, theirs in zip(reversed(shape), reversed(batch_shape)):
+        for ours, theirs in zip(reversed(shape), reversed(batch_shape), strict=False):
             if ours != 1 and theirs != 1 and ours != theirs:
                 raise ValueError(
                     f"`mixture_distribution.batch_shape` ({shape}) is not compatible with "
@@ -75,7 +75,7 @@ class MixtureSameFamily(Distribution):
         new._event_ndims = self._event_ndims
 
     @constraints.dependent_property
-    def support(self):  # type: ignore[override]
+    def support(self):
         """That of the components."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
@@ -104,11 +104,11 @@ class MixtureSameFamily(Distribution):
         apart = self._component_distribution.mean - self._pad(self.mean)
         return within + self._mixed(apart.pow(2.0))
 
-    def cdf(self, x: Any) -> Any:  # type: ignore[override]
+    def cdf(self, x: Any) -> Any:
         below = self._component_distribution.cdf(self._pad(x))
         return (below * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, x: Any) -> Any:  # type: ignore[override]
+    def log_prob(self, x: Any) -> Any:
         if self._validate_args:
             self._validate_sample(x)
         log_prob = self._component_distribution.log_prob(self._pad(x))
@@ -134,4 +134,6 @@ class MixtureSameFamily(Distribution):
         return x.reshape(shape[:-1] + (1,) * missing + shape[-1:] + (1,) * self._event_ndims)
 
     def __repr__(self) -> str:
-        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+        return (
+            f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import rushlight as torch
@@ -56,7 +57,7 @@ class Multinomial(Distribution):
         return self._categorical._new(*args, **kwargs)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """Counts that sum to the number of draws."""
         return constraints.multinomial(self.total_count)
 
@@ -90,8 +91,8 @@ class Multinomial(Distribution):
         return counts.scatter_add_(-1, drawn, torch.ones_like(drawn)).type_as(self.probs)
 
     def entropy(self) -> Any:
-        n = torch.tensor(self.total_count)
-        single = n * self._categorical.entropy() - torch.lgamma(n + 1)
+        n = self.total_count
+        single = n * self._categorical.entropy() - math.lgamma(n + 1)
         support = self._binomial.enumerate_support(expand=False)[1:]
         weights = torch.exp(self._binomial.log_prob(support)) * torch.lgamma(support + 1)
         return single + weights.sum([0, -1])

@@ -28,7 +28,7 @@ def _batch_mahalanobis(bL: Any, bx: Any) -> Any:
     batch = bx.shape[:-1]
     outer = len(batch) - (bL.dim() - 2)
     split = list(bx.shape[:outer])  # each shared dimension as (copies, matrices)
-    for matrices, size in zip(bL.shape[:-2], batch[outer:]):
+    for matrices, size in zip(bL.shape[:-2], batch[outer:], strict=True):
         split += [size // matrices, matrices]
     copies = [*range(outer), *range(outer, len(split), 2)]
     shared = list(range(outer + 1, len(split), 2))

@@ -89,5 +89,5 @@ class Normal(ExponentialFamily):
         square = self.scale.pow(2)
         return self.loc / square, -0.5 * square.reciprocal()
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         return -0.25 * x.pow(2) / y + 0.5 * torch.log(-math.pi / y)

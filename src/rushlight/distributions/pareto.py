@@ -48,7 +48,7 @@ class Pareto(TransformedDistribution):
         return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """Numbers from ``scale`` on."""
         return constraints.greater_than_eq(self.scale)
 

@@ -72,7 +72,7 @@ class TransformedDistribution(Distribution):
                 setattr(new, name, getattr(self, name).expand(batch_shape))
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """Where the last transform leads."""
         if not self.transforms:
             return self.base_dist.support

@@ -39,7 +39,7 @@ class Uniform(Distribution):
         super().__init__(batch_shape_of(self.low, low, high), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self):  # type: ignore[override]
+    def support(self):
         """The interval."""
         return constraints.interval(self.low, self.high)
 

@@ -10,10 +10,10 @@ from rushlight import Size, Tensor
 
 __all__ = [
     "broadcast_all",
-    "logits_to_probs",
     "clamp_probs",
-    "probs_to_logits",
     "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
     "tril_matrix_to_vec",
     "vec_to_tril_matrix",
 ]
@@ -35,14 +35,16 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     >>> broadcast_all(1, torch.tensor([2.0, 3.0]))
     (tensor([1., 1.]), tensor([2., 3.]))
     """
-    tensors = []
+    tensors: list[Any] = []
     like = None
+    numbers = False
     for value in values:
         if isinstance(value, Tensor):
             if like is None:
                 like = value
             tensors.append(value)
         elif isinstance(value, NUMBER):
+            numbers = True
             tensors.append(None)
         elif _is_tensor_like(value):
             tensors.append(value)
@@ -51,21 +53,14 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
                 "Input arguments must all be instances of Number, torch.Tensor or objects "
                 f"implementing __torch_function__: got {type(value).__name__}"
             )
-    if like is None:
-        if None in tensors:
-            dtype = torch.get_default_dtype()
-            tensors = [
-                torch.tensor(v, dtype=dtype) if t is None else t for v, t in zip(values, tensors)
-            ]
-        first = tensors[0]
-    elif None in tensors:
-        first, dtype, device = like, like.dtype, like.device
+    if numbers:
+        dtype = torch.get_default_dtype() if like is None else like.dtype
+        device = None if like is None else like.device
         tensors = [
             torch.tensor(v, dtype=dtype, device=device) if t is None else t
-            for v, t in zip(values, tensors)
+            for v, t in zip(values, tensors, strict=True)
         ]
-    else:
-        first = like
+    first = tensors[0] if like is None else like
     shape = first.shape
     for t in tensors:
         if t.shape != shape:
@@ -144,7 +139,7 @@ class lazy_property:
 
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped
-        update_wrapper(self, wrapped)
+        update_wrapper(self, wrapped)  # type: ignore[arg-type]
 
     def __get__(self, instance: Any, obj_type: Any = None) -> Any:
         if instance is None:
@@ -194,7 +189,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     size = vec.shape[-1]
     slope = 1 + 2 * diag
     n = (-slope + (slope**2 + 8 * size + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
-    if round(n) - n > torch.finfo(vec.dtype).eps:
+    if abs(round(n) - n) > torch.finfo(vec.dtype).eps:
         raise ValueError(
             f"The size of last dimension is {size} which cannot be expressed as the lower "
             "triangular part of a square D x D matrix."

@@ -84,7 +84,7 @@ class Wishart(ExponentialFamily):
         self._make_chi2()
 
     def _make_chi2(self) -> None:
-        """The squares of the diagonal of Bartlett's factor, with one degree less from row to row."""
+        """The squared diagonal of Bartlett's factor: one degree less from row to row."""
         p = self._unbroadcasted_scale_tril.shape[-1]
         rows = torch.arange(p, dtype=self.df.dtype, device=self.df.device)
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - rows)
@@ -192,7 +192,7 @@ class Wishart(ExponentialFamily):
         p = self._event_shape[-1]
         return -self.precision_matrix / 2, (self.df - p - 1) / 2
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         p = self._event_shape[-1]
         half = y + (p + 1) / 2
         determinant = torch.linalg.slogdet(-2 * x).logabsdet
