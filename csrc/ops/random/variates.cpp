@@ -50,7 +50,7 @@ void check_floating(const char* kernel, const Var& v) {
 
 struct Variates : General {
   static constexpr bool sees_batches = true;
-  static constexpr auto family = "random";
+  static constexpr Family family = Family::Random;
   static constexpr bool method = false;
 };
 
