@@ -1,7 +1,8 @@
 """PyTorch programs, unmodified: under `rushlight run` they print what they print under PyTorch.
 
 Text must be equal, numbers to 1e-4 relative (float32 rounding, amplified by training) and half a
-unit of the last printed digit. Products of bfloat16 are rounded at other places: 3e-2 there.
+unit of the last printed digit. Products of bfloat16 are rounded at other places: 3e-2 there. Gradients
+of gamma samples have three digits in PyTorch.
 """
 
 import json
@@ -17,7 +18,7 @@ import rushlight
 
 FOLDER = Path(__file__).parent.parent / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py"))
-TOLERANCE = {"mixed_precision": 3e-2}
+TOLERANCE = {"mixed_precision": 3e-2, "variational_inference": 1e-3}
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+|\bnan\b|\binf\b")
 
 # PyTorch is imported once; each program runs in a process forked from there.

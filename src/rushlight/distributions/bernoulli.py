@@ -21,9 +21,9 @@ class Bernoulli(Odds, ExponentialFamily):
 
     >>> import rushlight as torch
     >>> from rushlight.distributions import Bernoulli
-    >>> d = Bernoulli(torch.tensor([0.25, 1.0]))
+    >>> d = Bernoulli(torch.tensor([0.25, 0.5]))
     >>> d.log_prob(torch.tensor(1.0)), d.variance
-    (tensor([-1.3863,  0.0000]), tensor([0.1875, 0.0000]))
+    (tensor([-1.3863, -0.6931]), tensor([0.1875, 0.2500]))
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -32,7 +32,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     >>> from rushlight.distributions import ContinuousBernoulli
     >>> d = ContinuousBernoulli(torch.tensor([0.5, 0.9]))
     >>> d.mean, d.log_prob(torch.tensor(0.5))
-    (tensor([0.5000, 0.6699]), tensor([ 0.0000, -0.1895]))
+    (tensor([0.5000, 0.6699]), tensor([ 0.0000, -0.1936]))
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

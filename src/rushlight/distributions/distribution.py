@@ -198,9 +198,8 @@ class Distribution:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         shape = value.shape
-        expected = self._batch_shape + self._event_shape
-        if expected and shape != expected:
-            self._validate_shape(shape, expected)
+        if self._event_shape or (self._batch_shape and shape != self._batch_shape):
+            self._validate_shape(shape, self._batch_shape + self._event_shape)
         try:
             support = self.support
         except NotImplementedError:

@@ -18,7 +18,7 @@ class ExponentialFamily(Distribution):
 
     >>> import rushlight as torch
     >>> from rushlight.distributions import ExponentialFamily, Exponential
-    >>> ExponentialFamily.entropy(Exponential(torch.tensor([1.0, 2.0])))
+    >>> ExponentialFamily.entropy(Exponential(torch.tensor([1.0, 2.0]))).detach()
     tensor([1.0000, 0.3069])
     """
 

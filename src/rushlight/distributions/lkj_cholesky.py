@@ -24,8 +24,8 @@ class LKJCholesky(Distribution):
     >>> import rushlight as torch
     >>> from rushlight.distributions import LKJCholesky
     >>> factor = LKJCholesky(3, 0.5).sample()
-    >>> (factor @ factor.mT).diagonal()
-    tensor([1.0000, 1.0000, 1.0000])
+    >>> bool(((factor @ factor.mT).diagonal() - 1).abs().max() < 1e-6)
+    True
     """
 
     arg_constraints = {"concentration": constraints.positive}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import rushlight as torch
@@ -68,9 +67,9 @@ class Normal(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         scale = self.scale
-        log_scale = math.log(scale) if isinstance(scale, Real) else scale.log()
-        deviation = value - self.loc
-        return -(deviation**2) / (2 * scale**2) - log_scale - _LOG_ROOT_TWO_PI
+        away = value - self.loc
+        square = scale * scale
+        return -(away * away) / (square + square) - scale.log() - _LOG_ROOT_TWO_PI
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:

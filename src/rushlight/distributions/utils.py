@@ -6,7 +6,7 @@ from functools import update_wrapper
 from typing import Any
 
 import rushlight as torch
-from rushlight import Size, Tensor
+from rushlight import _C, Size, Tensor
 
 __all__ = [
     "broadcast_all",
@@ -23,10 +23,6 @@ EMPTY = Size()
 NUMBER = (int, float)
 
 
-def _is_tensor_like(value: Any) -> bool:
-    return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
-
-
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
     """Numbers and tensors as tensors of one shape; a number gets the type of the first tensor.
 
@@ -35,37 +31,35 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     >>> broadcast_all(1, torch.tensor([2.0, 3.0]))
     (tensor([1., 1.]), tensor([2., 3.]))
     """
-    tensors: list[Any] = []
     like = None
-    numbers = False
+    numbers = 0
     for value in values:
-        if isinstance(value, Tensor):
+        kind = value.__class__
+        if kind is float or kind is int:
+            numbers += 1
+        elif kind is Tensor or isinstance(value, Tensor):
             if like is None:
                 like = value
-            tensors.append(value)
         elif isinstance(value, NUMBER):
-            numbers = True
-            tensors.append(None)
-        elif _is_tensor_like(value):
-            tensors.append(value)
-        else:
+            numbers += 1
+        elif not hasattr(kind, "__torch_function__"):
             raise ValueError(
                 "Input arguments must all be instances of Number, torch.Tensor or objects "
-                f"implementing __torch_function__: got {type(value).__name__}"
+                f"implementing __torch_function__: got {kind.__name__}"
             )
     if numbers:
         dtype = torch.get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
-        tensors = [
-            torch.tensor(v, dtype=dtype, device=device) if t is None else t
-            for v, t in zip(values, tensors, strict=True)
-        ]
-    first = tensors[0] if like is None else like
-    shape = first.shape
-    for t in tensors:
-        if t.shape != shape:
-            return tuple(torch.broadcast_tensors(*tensors))
-    return tuple(tensors)
+        values = tuple(
+            [_C._tensor(v, dtype, device, False) if isinstance(v, NUMBER) else v for v in values]
+        )
+        if numbers == len(values):
+            return values
+    shape = values[0].shape
+    for value in values:
+        if value.shape != shape:
+            return tuple(torch.broadcast_tensors(*values))
+    return values
 
 
 def batch_shape_of(tensor: Any, *given: Any) -> Size:
