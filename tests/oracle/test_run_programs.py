@@ -1,8 +1,8 @@
 """PyTorch programs, unmodified: under `rushlight run` they print what they print under PyTorch.
 
 Text must be equal, numbers to 1e-4 relative (float32 rounding, amplified by training) and half a
-unit of the last printed digit. Products of bfloat16 are rounded at other places: 3e-2 there. Gradients
-of gamma samples have three digits in PyTorch.
+unit of the last printed digit. Products of bfloat16 are rounded at other places: 3e-2 there.
+Gradients of gamma samples have three digits in PyTorch.
 """
 
 import json
