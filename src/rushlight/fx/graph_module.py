@@ -49,6 +49,7 @@ from rushlight.fx._source import (
 )
 from rushlight.fx.graph import Graph, PythonCode, _BoxedCodeGen, _PyTreeCodeGen
 from rushlight.fx.node import Node
+from rushlight.fx.proxy import Proxy, _WrittenProxy
 from rushlight.nn.modules.module import _addindent
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
@@ -104,6 +105,9 @@ def _deserialize_graph_module(
     class KeepModules(tracer_cls):
         def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
             return True
+
+        def proxy(self, node: Node) -> Proxy:
+            return _WrittenProxy(node, self)
 
     # Tracing takes forward from the class, so each module needs one of its own.
     holder = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})(body)

@@ -19,7 +19,7 @@ from typing import Any
 import rushlight
 from rushlight.fx import _names
 from rushlight.fx import traceback as fx_traceback
-from rushlight.fx._codegen import magic_methods, reflectable_magic_methods
+from rushlight.fx._codegen import inplace_methods, magic_methods, reflectable_magic_methods
 from rushlight.fx.graph import Graph
 from rushlight.fx.node import Argument, Node, Target, base_types, map_aggregate, map_arg
 from rushlight.fx.operator_schemas import check_for_mutable_operation
@@ -498,6 +498,22 @@ class ParameterProxy(Proxy):
     def nelement(self) -> int:
         """The parameter's number of elements."""
         return self.param.nelement()
+
+
+class _WrittenProxy(Proxy):
+    """A proxy that may be written to, as the code of graphs does."""
+
+
+def _define_in_place(name: str) -> None:
+    def impl(self: Proxy, *others: Any) -> Proxy:
+        args = (self, *others)
+        return self.tracer.create_proxy("call_function", getattr(operator, name), args, {})
+
+    setattr(_WrittenProxy, f"__{name}__", impl)
+
+
+for _name in inplace_methods:
+    _define_in_place(_name)
 
 
 def _define_operator(name: str, reflected: bool) -> None:
