@@ -107,6 +107,7 @@ struct PointwiseDefaults {
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
   static constexpr bool wide_numbers = false;
+  static constexpr bool scalar = false;  // calls code of some size: there is nothing to vectorise
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -172,7 +173,7 @@ using PartialType =
 // Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
 // vector is then padded, so that a result never depends on the element's place.
 template <class Op>
-inline constexpr bool kPadded = Op::cost >= 4;
+inline constexpr bool kPadded = Op::cost >= 4 && !Op::scalar;
 inline constexpr int64_t kLanes = 16;
 template <class T>
 RL_INLINE void pad(T* vector, const T* from, int64_t count) {
@@ -286,7 +287,7 @@ template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+  if constexpr (!Op::scalar && (std::is_same_v<T, float> || std::is_same_v<T, double>))
     p.forward[d] = forward_cloned<Op, T>;
   else p.forward[d] = forward_plain<Op, T>;
   using Stored = std::conditional_t<
@@ -328,8 +329,13 @@ void add_partial(Pointwise& p) {
     partial.unit = -1;
   } else {
     partial.saves = Op::saves[K];
-    partial.kernel[int(DType::F32)] = backward_cloned<Op, K, float>;
-    partial.kernel[int(DType::F64)] = backward_cloned<Op, K, double>;
+    if constexpr (Op::scalar) {
+      partial.kernel[int(DType::F32)] = backward_plain<Op, K, float>;
+      partial.kernel[int(DType::F64)] = backward_plain<Op, K, double>;
+    } else {
+      partial.kernel[int(DType::F32)] = backward_cloned<Op, K, float>;
+      partial.kernel[int(DType::F64)] = backward_cloned<Op, K, double>;
+    }
     if constexpr (has(Op::types, Types::Complex)) {
       partial.kernel[int(DType::C64)] = backward_plain<Op, K, c64>;
       partial.kernel[int(DType::C128)] = backward_plain<Op, K, c128>;
