@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 
-import reference_special
-
 
 def digamma(x):
     """The recurrence up to where the asymptotic series is exact, and that."""
@@ -57,5 +55,4 @@ REFERENCES = {
     "lgamma": each(math.lgamma),
     "digamma": each(digamma),
     "sinc": lambda x: np.sin(np.pi * x) / (np.pi * x),
-    **reference_special.REFERENCES,
 }

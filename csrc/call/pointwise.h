@@ -107,7 +107,6 @@ struct PointwiseDefaults {
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
   static constexpr bool wide_numbers = false;
-  static constexpr bool scalar = false;  // calls code of some size: there is nothing to vectorise
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -173,7 +172,7 @@ using PartialType =
 // Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
 // vector is then padded, so that a result never depends on the element's place.
 template <class Op>
-inline constexpr bool kPadded = Op::cost >= 4 && !Op::scalar;
+inline constexpr bool kPadded = Op::cost >= 4;
 inline constexpr int64_t kLanes = 16;
 template <class T>
 RL_INLINE void pad(T* vector, const T* from, int64_t count) {
@@ -223,19 +222,6 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
     std::memcpy(y + whole, last, size_t(n - whole) * sizeof(R));
   }
 }
-// A formula is part of its loop, however long it is: called, it would not be vectorised.
-#define RL_WHOLE __attribute__((flatten))
-
-template <class Op, class T>
-RL_CLONES RL_WHOLE void forward_cloned(char* out, const char* const* in, const double* params,
-                                       int64_t n) {
-  forward_body<Op, T>(out, in, params, n);
-}
-template <class Op, class T>
-void forward_plain(char* out, const char* const* in, const double* params, int64_t n) {
-  forward_body<Op, T>(out, in, params, n);
-}
-
 template <class Op, int K, class T>
 RL_INLINE void backward_run(T* y, const T* g, const T* a, const T* b, const T* c, const T* o,
                             const T* p, int64_t n) {
@@ -273,23 +259,43 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
     std::memcpy(y + whole, last, size_t(n - whole) * sizeof(T));
   }
 }
-template <class Op, int K, class T>
-RL_CLONES RL_WHOLE void backward_cloned(char* out, const char* const* in, const double* params,
-                                        int64_t n) {
-  backward_body<Op, K, T>(out, in, params, n);
+// A formula is part of its loop, however long it is: called, it would not be vectorised.
+#define RL_WHOLE __attribute__((flatten))
+
+template <kernel::Lanes body>
+void plain_loop(char* out, const char* const* in, const double* params, int64_t n) {
+  body(out, in, params, n);
 }
-template <class Op, int K, class T>
-void backward_plain(char* out, const char* const* in, const double* params, int64_t n) {
-  backward_body<Op, K, T>(out, in, params, n);
+template <kernel::Lanes body>
+RL_WHOLE void loop_v1(char* out, const char* const* in, const double* params, int64_t n) {
+  body(out, in, params, n);
+}
+#if RL_LEVELS
+template <kernel::Lanes body>
+RL_V3 RL_WHOLE void loop_v3(char* out, const char* const* in, const double* params, int64_t n) {
+  body(out, in, params, n);
+}
+template <kernel::Lanes body>
+RL_V4 RL_WHOLE void loop_v4(char* out, const char* const* in, const double* params, int64_t n) {
+  body(out, in, params, n);
+}
+#endif
+// The loop, compiled for this machine where elements are floats or doubles.
+template <class T, kernel::Lanes body>
+kernel::Lanes loop() {
+  if constexpr (!std::is_floating_point_v<T>) return plain_loop<body>;
+#if RL_LEVELS
+  else return cpu::for_level(loop_v4<body>, loop_v3<body>, loop_v1<body>);
+#else
+  else return loop_v1<body>;
+#endif
 }
 
 template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
-  if constexpr (!Op::scalar && (std::is_same_v<T, float> || std::is_same_v<T, double>))
-    p.forward[d] = forward_cloned<Op, T>;
-  else p.forward[d] = forward_plain<Op, T>;
+  p.forward[d] = loop<T, forward_body<Op, T>>();
   using Stored = std::conditional_t<
       std::is_same_v<R, bool>, Bool,
       std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>>;
@@ -329,16 +335,11 @@ void add_partial(Pointwise& p) {
     partial.unit = -1;
   } else {
     partial.saves = Op::saves[K];
-    if constexpr (Op::scalar) {
-      partial.kernel[int(DType::F32)] = backward_plain<Op, K, float>;
-      partial.kernel[int(DType::F64)] = backward_plain<Op, K, double>;
-    } else {
-      partial.kernel[int(DType::F32)] = backward_cloned<Op, K, float>;
-      partial.kernel[int(DType::F64)] = backward_cloned<Op, K, double>;
-    }
+    partial.kernel[int(DType::F32)] = loop<float, backward_body<Op, K, float>>();
+    partial.kernel[int(DType::F64)] = loop<double, backward_body<Op, K, double>>();
     if constexpr (has(Op::types, Types::Complex)) {
-      partial.kernel[int(DType::C64)] = backward_plain<Op, K, c64>;
-      partial.kernel[int(DType::C128)] = backward_plain<Op, K, c128>;
+      partial.kernel[int(DType::C64)] = loop<c64, backward_body<Op, K, c64>>();
+      partial.kernel[int(DType::C128)] = loop<c128, backward_body<Op, K, c128>>();
     }
     partial.tensor = tensor_partial<Op, K>;
     partial.symbol = partial_symbol<Op, K>;

@@ -3,6 +3,7 @@
 #include <alloca.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -140,7 +141,8 @@ void reserve_stack() {
 #ifdef __linux__
   constexpr size_t kRoom = 1 << 20;
   rlimit limit;
-  if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur < 4 * kRoom)
+  if (syscall(SYS_gettid) != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0 ||
+      limit.rlim_cur < 4 * kRoom)
     return;
   *static_cast<volatile char*>(alloca(kRoom)) = 0;
 #endif

@@ -1,50 +1,61 @@
-// One source, several instruction sets: a function marked RL_CLONES is compiled for AVX-512,
-// AVX2 and the baseline, and the loader picks one. Elementary functions carry declarations of
-// their vector forms in glibc's libmvec, so that a plain loop over them vectorises.
+// One source, several instruction sets. A function marked RL_CLONES is compiled for AVX-512, AVX2
+// and the baseline, and the loader picks one; RL_V4 and RL_V3 mark versions that are written out,
+// from which `for_level` picks. Elementary functions carry declarations of vector forms
+// (vector_math.cpp), so that a plain loop over them vectorises.
 #pragma once
 
 #include <cmath>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(RL_NO_CLONES)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RL_NO_CLONES)
+#define RL_LEVELS 1
+#define RL_V4 __attribute__((target("arch=x86-64-v4")))
+#define RL_V3 __attribute__((target("arch=x86-64-v3")))
+#else
+#define RL_LEVELS 0
+#endif
+
+// Clang clones no templates, and calls no vector forms by itself.
+#if RL_LEVELS && !defined(__clang__)
 #define RL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define RL_CLONES
 #endif
-
-#define RL_INLINE inline __attribute__((always_inline))
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(RL_NO_CLONES)
+#if RL_LEVELS && !defined(__clang__) && !defined(RL_PLAIN_FUNCTIONS)
 #define RL_VECTOR __attribute__((simd("notinbranch")))
 #else
 #define RL_VECTOR
 #endif
 
-// clang-format off
+#define RL_INLINE inline __attribute__((always_inline))
+
+// X(name) for every function that has vector forms.
+#define RL_EACH_UNARY(X)                                                                         \
+  X(exp)                                                                                         \
+  X(exp2)                                                                                        \
+  X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) \
+      X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc)
+#define RL_EACH_BINARY(X) X(pow) X(atan2) X(hypot)
+
 extern "C" {
-RL_VECTOR float expf(float) noexcept;     RL_VECTOR double exp(double) noexcept;
-RL_VECTOR float exp2f(float) noexcept;    RL_VECTOR double exp2(double) noexcept;
-RL_VECTOR float expm1f(float) noexcept;   RL_VECTOR double expm1(double) noexcept;
-RL_VECTOR float logf(float) noexcept;     RL_VECTOR double log(double) noexcept;
-RL_VECTOR float log2f(float) noexcept;    RL_VECTOR double log2(double) noexcept;
-RL_VECTOR float log10f(float) noexcept;   RL_VECTOR double log10(double) noexcept;
-RL_VECTOR float log1pf(float) noexcept;   RL_VECTOR double log1p(double) noexcept;
-RL_VECTOR float sinf(float) noexcept;     RL_VECTOR double sin(double) noexcept;
-RL_VECTOR float cosf(float) noexcept;     RL_VECTOR double cos(double) noexcept;
-RL_VECTOR float tanf(float) noexcept;     RL_VECTOR double tan(double) noexcept;
-RL_VECTOR float asinf(float) noexcept;    RL_VECTOR double asin(double) noexcept;
-RL_VECTOR float acosf(float) noexcept;    RL_VECTOR double acos(double) noexcept;
-RL_VECTOR float atanf(float) noexcept;    RL_VECTOR double atan(double) noexcept;
-RL_VECTOR float sinhf(float) noexcept;    RL_VECTOR double sinh(double) noexcept;
-RL_VECTOR float coshf(float) noexcept;    RL_VECTOR double cosh(double) noexcept;
-RL_VECTOR float tanhf(float) noexcept;    RL_VECTOR double tanh(double) noexcept;
-RL_VECTOR float asinhf(float) noexcept;   RL_VECTOR double asinh(double) noexcept;
-RL_VECTOR float acoshf(float) noexcept;   RL_VECTOR double acosh(double) noexcept;
-RL_VECTOR float atanhf(float) noexcept;   RL_VECTOR double atanh(double) noexcept;
-RL_VECTOR float erff(float) noexcept;     RL_VECTOR double erf(double) noexcept;
-RL_VECTOR float erfcf(float) noexcept;    RL_VECTOR double erfc(double) noexcept;
-RL_VECTOR float powf(float, float) noexcept;   RL_VECTOR double pow(double, double) noexcept;
-RL_VECTOR float atan2f(float, float) noexcept; RL_VECTOR double atan2(double, double) noexcept;
-RL_VECTOR float hypotf(float, float) noexcept; RL_VECTOR double hypot(double, double) noexcept;
+#define RL_DECLARE(name)                   \
+  RL_VECTOR float name##f(float) noexcept; \
+  RL_VECTOR double name(double) noexcept;
+RL_EACH_UNARY(RL_DECLARE)
+#undef RL_DECLARE
+#define RL_DECLARE(name)                          \
+  RL_VECTOR float name##f(float, float) noexcept; \
+  RL_VECTOR double name(double, double) noexcept;
+RL_EACH_BINARY(RL_DECLARE)
+#undef RL_DECLARE
 }
-// clang-format on
+
+namespace rl::cpu {
+
+// Versions of x86-64: 4 has AVX-512, 3 has AVX2, 1 is the baseline.
+int level();
+template <class F>
+F for_level(F v4, F v3, F v1) {
+  return level() == 4 ? v4 : level() == 3 ? v3 : v1;
+}
+
+}  // namespace rl::cpu

@@ -60,7 +60,7 @@ RL_INLINE void column(const Product<C>& p, int64_t m, int64_t j) {
 }
 
 template <class C, int Rows, int Vectors, bool Add>
-RL_CLONES void run(Product<C> p, int64_t m, int64_t n) {
+RL_INLINE void sweep(const Product<C>& p, int64_t m, int64_t n) {
   int64_t j = 0;
   for (; j + Vectors * kLanes<C> <= n; j += Vectors * kLanes<C>) {
     column<C, Rows, Vectors, Add>(p, m, j);
@@ -69,12 +69,27 @@ RL_CLONES void run(Product<C> p, int64_t m, int64_t n) {
 }
 
 // Tiles that fill the registers: 32 of 64 bytes, or 16 of 32.
-bool has_many_registers() {
-#if defined(__x86_64__)
-  static const bool yes = __builtin_cpu_supports("avx512f");
-  return yes;
+#if RL_LEVELS
+template <class C, bool Add>
+RL_V4 void run_v4(const Product<C>& p, int64_t m, int64_t n) {
+  sweep<C, 8, 2, Add>(p, m, n);
+}
+template <class C, bool Add>
+RL_V3 void run_v3(const Product<C>& p, int64_t m, int64_t n) {
+  sweep<C, 4, 1, Add>(p, m, n);
+}
+#endif
+template <class C, bool Add>
+void run_v1(const Product<C>& p, int64_t m, int64_t n) {
+  sweep<C, 4, 1, Add>(p, m, n);
+}
+template <class C, bool Add>
+void run(const Product<C>& p, int64_t m, int64_t n) {
+#if RL_LEVELS
+  static const auto chosen = for_level(run_v4<C, Add>, run_v3<C, Add>, run_v1<C, Add>);
+  chosen(p, m, n);
 #else
-  return false;
+  run_v1<C, Add>(p, m, n);
 #endif
 }
 
@@ -84,11 +99,7 @@ template <class C>
 void small_gemm(int64_t m, int64_t n, int64_t k, const C* a, int64_t a_row, int64_t a_col,
                 const C* b, int64_t b_row, C* c, int64_t c_row, bool add) {
   Product<C> p{k, a, a_row, a_col, b, b_row, c, c_row};
-  if (has_many_registers()) {
-    add ? run<C, 8, 2, true>(p, m, n) : run<C, 8, 2, false>(p, m, n);
-  } else {
-    add ? run<C, 4, 1, true>(p, m, n) : run<C, 4, 1, false>(p, m, n);
-  }
+  add ? run<C, true>(p, m, n) : run<C, false>(p, m, n);
 }
 
 template void small_gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,

@@ -1,0 +1,29 @@
+// What newer headers call and older libraries lack: the linker takes it from here.
+#ifdef __linux__
+#include <features.h>
+#endif
+
+#ifdef __GLIBC__
+#define RL_LOCAL(type, symbol) extern "C" __attribute__((visibility("hidden"))) type symbol
+
+// glibc 2.32. Zero: counts of references are always atomic.
+RL_LOCAL(char, __libc_single_threaded);
+char __libc_single_threaded = 0;
+
+// libstdc++ of GCC 11 and 12.
+extern "C" [[noreturn]] void __cxa_throw_bad_array_new_length();
+RL_LOCAL([[noreturn]] void, _ZSt28__throw_bad_array_new_lengthv)() {
+  __cxa_throw_bad_array_new_length();
+}
+
+// std::exception_ptr's count of references: up by a copy that is forgotten, down by a destructor.
+extern "C" void _ZNSt15__exception_ptr13exception_ptrC1ERKS0_(void* self, const void* other);
+extern "C" void _ZNSt15__exception_ptr13exception_ptrD1Ev(void* self);
+RL_LOCAL(void, _ZNSt15__exception_ptr13exception_ptr9_M_addrefEv)(void* self) {
+  void* copy;
+  _ZNSt15__exception_ptr13exception_ptrC1ERKS0_(&copy, self);
+}
+RL_LOCAL(void, _ZNSt15__exception_ptr13exception_ptr10_M_releaseEv)(void* self) {
+  _ZNSt15__exception_ptr13exception_ptrD1Ev(self);
+}
+#endif
