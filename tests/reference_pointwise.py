@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+import reference_special
+
 
 def digamma(x):
     """The recurrence up to where the asymptotic series is exact, and that."""
@@ -55,4 +57,5 @@ REFERENCES = {
     "lgamma": each(math.lgamma),
     "digamma": each(digamma),
     "sinc": lambda x: np.sin(np.pi * x) / (np.pi * x),
+    **reference_special.REFERENCES,
 }

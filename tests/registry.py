@@ -75,6 +75,8 @@ def pointwise_call(entry, shapes, dtype, seed):
     for kind, name, has_default in parameters(entry):
         if name == "condition":
             args.append(torch.tensor(random.random(next(shapes)) > 0.5))
+        elif name == "n":  # a degree
+            args.append(torch.tensor(random.integers(0, 6, next(shapes))))
         elif kind in ("Tensor", "Tensor|Number"):
             # A phase of its own keeps the arguments of one call apart.
             args.append(draw(entry, next(shapes), dtype, random, 0.37 + 0.2 * len(args)))

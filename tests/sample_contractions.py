@@ -278,6 +278,16 @@ def polygammas_of_a_tensor(dtype, seed):
         yield sample(t, order)
 
 
+@samples("mvlgamma")
+@floating
+def multivariate_gammas(dtype, seed):
+    make = Maker(dtype, seed)
+    yield sample(make(5, low=1.2, high=3.0), 1)
+    yield sample(make(3, 2, low=1.2, high=3.0).t(), 3)
+    yield sample(make(low=1.2, high=3.0), 2)
+    yield sample(make(0), 2)
+
+
 @samples("round")
 @floating
 def rounded(dtype, seed):

@@ -107,6 +107,7 @@ struct PointwiseDefaults {
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
   static constexpr bool wide_numbers = false;
+  static constexpr bool scalar = false;  // calls code of some size: there is nothing to vectorise
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -172,7 +173,7 @@ using PartialType =
 // Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
 // vector is then padded, so that a result never depends on the element's place.
 template <class Op>
-inline constexpr bool kPadded = Op::cost >= 4;
+inline constexpr bool kPadded = Op::cost >= 4 && !Op::scalar;
 inline constexpr int64_t kLanes = 16;
 template <class T>
 RL_INLINE void pad(T* vector, const T* from, int64_t count) {
@@ -281,9 +282,9 @@ RL_V4 RL_WHOLE void loop_v4(char* out, const char* const* in, const double* para
 }
 #endif
 // The loop, compiled for this machine where elements are floats or doubles.
-template <class T, kernel::Lanes body>
+template <class Op, class T, kernel::Lanes body>
 kernel::Lanes loop() {
-  if constexpr (!std::is_floating_point_v<T>) return plain_loop<body>;
+  if constexpr (Op::scalar || !std::is_floating_point_v<T>) return plain_loop<body>;
 #if RL_LEVELS
   else return cpu::for_level(loop_v4<body>, loop_v3<body>, loop_v1<body>);
 #else
@@ -295,7 +296,7 @@ template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
-  p.forward[d] = loop<T, forward_body<Op, T>>();
+  p.forward[d] = loop<Op, T, forward_body<Op, T>>();
   using Stored = std::conditional_t<
       std::is_same_v<R, bool>, Bool,
       std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>>;
@@ -335,11 +336,11 @@ void add_partial(Pointwise& p) {
     partial.unit = -1;
   } else {
     partial.saves = Op::saves[K];
-    partial.kernel[int(DType::F32)] = loop<float, backward_body<Op, K, float>>();
-    partial.kernel[int(DType::F64)] = loop<double, backward_body<Op, K, double>>();
+    partial.kernel[int(DType::F32)] = loop<Op, float, backward_body<Op, K, float>>();
+    partial.kernel[int(DType::F64)] = loop<Op, double, backward_body<Op, K, double>>();
     if constexpr (has(Op::types, Types::Complex)) {
-      partial.kernel[int(DType::C64)] = loop<c64, backward_body<Op, K, c64>>();
-      partial.kernel[int(DType::C128)] = loop<c128, backward_body<Op, K, c128>>();
+      partial.kernel[int(DType::C64)] = loop<Op, c64, backward_body<Op, K, c64>>();
+      partial.kernel[int(DType::C128)] = loop<Op, c128, backward_body<Op, K, c128>>();
     }
     partial.tensor = tensor_partial<Op, K>;
     partial.symbol = partial_symbol<Op, K>;

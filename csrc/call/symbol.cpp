@@ -157,9 +157,7 @@ std::vector<Expression> expressions(Formula formula) {
 }
 
 std::string formula_prelude() {
-  return std::string(gamma_functions()) + R"(
-RL_DEVICE double polygamma_of(double n, double x) { return polygamma(x, n); }
-
+  return special_functions() + R"(
 // The neighbour of a on the way to b among numbers of so many digits, the smallest of which is
 // 2^lowest and the largest below 2^top.
 RL_DEVICE double next_narrow(double a, double b, int digits, int lowest, int top) {

@@ -57,6 +57,6 @@ std::vector<Expression> expressions(Formula formula);
 std::string formula_text(Formula formula, const char* element);
 // The functions that formulas call and C lacks. RL_DEVICE stands before each.
 std::string formula_prelude();
-const char* gamma_functions();  // those of ops/pointwise/special.cpp
+std::string special_functions();  // those of kernels/cpu/special.h
 
 }  // namespace rl

@@ -1,6 +1,8 @@
-// Special functions: the error function, the gamma function and its derivatives, sinc.
+// Special functions: the error function, the normal distribution, the gamma function and its relatives,
+// sinc.
 #include "call/op.h"
-#include "call/pointwise.h"
+#include "ops/functions.h"
+#include "ops/pointwise/special_code.h"
 
 namespace rl {
 
@@ -32,79 +34,18 @@ RL_INLINE float erfinv(float x) { return float(erfinv(double(x))); }
 inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
-// Code that formulas call, kept as text too: device compilers read what is compiled here.
-#define RL_DEVICE inline
-#define RL_SHARED(text_name, ...) \
-  __VA_ARGS__                     \
-  constexpr const char* text_name = #__VA_ARGS__;
-
-// Recurrence up to 10, then the asymptotic series.
-RL_SHARED(
-    kDigamma, RL_DEVICE double digamma(double x) {
-      if (x == 0) return copysign(double(INFINITY), -x);
-      double result = 0;
-      if (x < 0) {
-        double whole, fraction = modf(x, &whole);
-        if (fraction == 0) return NAN;
-        result = -M_PI / tan(M_PI * fraction);
-        x = 1 - x;
-      }
-      for (; x < 10; x += 1) result -= 1 / x;
-      const double terms[] = {1. / 12,  -691. / 32760, 1. / 132, -1. / 240,
-                              1. / 252, -1. / 120,     1. / 12};
-      double z = 1 / (x * x), series = 0;
-      for (int i = 0; i < 7; i++) series = (series + terms[i]) * z;
-      return result + log(x) - 0.5 / x - series;
-    })
-inline float digamma(float x) { return float(digamma(double(x))); }
-inline Var digamma(const Var& x) { return call_pointwise("digamma", {x}); }
-inline Symbol digamma(const Symbol& x) { return call_symbol("digamma", {x}); }
-
-// Hurwitz's zeta for integers s > 1: the sum of (q + k)^-s over k = 0, 1, ... Below zero by reflection;
-// then Euler and Maclaurin, whose coefficients are B(2j) / (2j)!.
-RL_SHARED(
-    kZeta,
-    RL_DEVICE double zeta_above(double s, double q) {
-      if (q == INFINITY) return 0;
-      double sum = 0;
-      for (; q < s + 10; q += 1) {
-        double term = pow(q, -s);
-        sum += term;
-        if (term <= sum * 1e-18) return sum;
-      }
-      const double terms[] = {1. / 12,         -1. / 720,     1. / 30240,
-                              -1. / 1209600,   1. / 47900160, -691. / 1307674368000,
-                              1. / 74724249600};
-      double power = pow(q, -s), rise = s * power / q;
-      sum += power * (q / (s - 1) + 0.5);
-      for (int j = 0; j < 7; j++) {
-        sum += terms[j] * rise;
-        rise *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
-      }
-      return sum;
-    } RL_DEVICE double zeta(double s, double q) {
-      if (q > 0) return zeta_above(s, q);
-      double fraction = q - floor(q), sign = fmod(s, 2.0) == 0 ? 1 : -1;
-      if (fraction == 0) return INFINITY;
-      return zeta_above(s, fraction) + sign * (zeta_above(s, 1 - fraction) - zeta_above(s, 1 - q));
-    })
-
-// The derivative of digamma of order n.
-RL_SHARED(
-    kPolygamma, RL_DEVICE double polygamma(double x, double n) {
-      if (n == 0) return digamma(x);
-      double magnitude = exp(lgamma(n + 1) + log(zeta(n + 1, x)));
-      if (n <= 170) magnitude = tgamma(n + 1) * zeta(n + 1, x);
-      return fmod(n, 2.0) == 1 ? magnitude : -magnitude;
-    })
-inline float polygamma(float x, float n) { return float(polygamma(double(x), double(n))); }
-Var polygamma(const Var& x, const Var& n) {
-  double order = *n->host<double>();
-  return run_pointwise(find_pointwise("polygamma"), &x, &order);
-}
-inline Symbol polygamma(const Symbol& x, const Symbol& n) {
-  return call_symbol("polygamma_of", {n, x});
-}
+RL_CODE(digamma, "digamma")
+RL_CODE(scaled_erfc, "erfcx")
+RL_CODE(normal_cdf, "ndtr")
+RL_CODE(log_normal_cdf, "log_ndtr")
+RL_CODE(normal_quantile, "ndtri")
+RL_CODE_OF(scaled_erfc_integral, "scaled_erfc_integral")
+RL_CODE_OF(polygamma, "polygamma")
+RL_CODE2(zeta, "zeta")
+RL_CODE2(gamma_above, "igammac")
+RL_CODE2_OF(zeta_slope, "zeta_slope")
+RL_CODE2_OF(gamma_below, "gamma_below")
+RL_CODE2_OF(gamma_density, "gamma_density")
 
 template <class V>
 V squared(V x) {
@@ -114,19 +55,18 @@ V squared(V x) {
 }  // namespace
 }  // namespace math
 
-const char* gamma_functions() {
-  static const std::string text =
-      std::string(math::kDigamma) + "\n" + math::kZeta + "\n" + math::kPolygamma + "\n";
-  return text.c_str();
+std::string special_functions() {
+  return special::bessel_text() + special::normal_text() + special::gamma_text();
 }
 
 using namespace math;
 
 namespace {
 
-#define RL_SPECIAL(Type, function, area, price, reads, derivative, text)              \
+#define RL_SPECIAL(Type, function, area, price, called, reads, derivative, text)      \
   struct Type : Unary<Type> {                                                         \
     static constexpr auto name = #function;                                           \
+    static constexpr bool scalar = called;                                            \
     static constexpr auto doc = #function "(x): " text;                               \
     static constexpr Result result = Result::Float;                                   \
     static constexpr auto domain = area;                                              \
@@ -139,25 +79,23 @@ namespace {
   };                                                                                  \
   RL_POINTWISE(Type)
 // clang-format off
-RL_SPECIAL(Erf, erf, "real", 6, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erf, erf, "real", 6, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
            "the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.")
-RL_SPECIAL(Erfc, erfc, "real", 8, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erfc, erfc, "real", 8, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
            "1 - erf(x), accurate for large x.")
-RL_SPECIAL(Erfinv, erfinv, "unit", 60, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
+RL_SPECIAL(Erfinv, erfinv, "unit", 60, false, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
            "the inverse of erf.")
-RL_SPECIAL(Lgamma, lgamma, "positive", 30, Save::A, digamma(x),
+RL_SPECIAL(Lgamma, lgamma, "positive", 30, true, Save::A, digamma(x),
            "the logarithm of |gamma(x)|.")
-RL_SPECIAL(Digamma, digamma, "positive", 40, Save::A, polygamma(x, V(1)),
+RL_SPECIAL(Digamma, digamma, "positive", 40, true, Save::A, polygamma(x, V(1)),
            "the derivative of lgamma.")
 // clang-format on
 #undef RL_SPECIAL
 
-struct PolygammaKernel : Hidden<PolygammaKernel, 1> {
+struct PolygammaKernel : SpecialFamily<PolygammaKernel, 1> {
   static constexpr auto name = "polygamma";
   static constexpr auto doc = "polygamma(x, n): the derivative of digamma of order n.";
-  static constexpr Result result = Result::Float;
   static constexpr auto domain = "positive";
-  static constexpr int params = 1;
   static constexpr double cost = 200;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x, V n) { return polygamma(x, n); }
@@ -192,6 +130,189 @@ struct Polygamma : Composite {
   }
 };
 RL_OP(Polygamma)
+
+struct Mvlgamma : Composite {
+  static constexpr auto signature = "mvlgamma(Tensor input, int p)";
+  static constexpr auto doc =
+      "mvlgamma(x, p): the logarithm of the gamma function of p dimensions, a sum of lgamma.";
+  static constexpr bool inplace = true;
+  static Var forward(const Var& input, int64_t p) {
+    check(p >= 1, "mvlgamma: p has to be greater than or equal to 1, got ", p);
+    Var x = is_floating(input.dtype()) ? input : ops::to(input, default_dtype());
+    Var sum = lgamma(x);
+    for (int64_t i = 1; i < p; i++) sum = sum + lgamma(x - Var(0.5 * double(i)));
+    return p == 1 ? sum : sum + Var(0.25 * double(p) * double(p - 1) * std::log(M_PI));
+  }
+};
+RL_OP(Mvlgamma)
+
+#define RL_NORMAL(Type, label, function, area, grad, reads, derivative, text)         \
+  struct Type : SpecialUnary<Type> {                                                  \
+    static constexpr auto name = label;                                               \
+    static constexpr auto grad_name = grad;                                           \
+    static constexpr auto doc = label "(x): " text;                                   \
+    static constexpr auto domain = area;                                              \
+    static constexpr double cost = 60;                                                \
+    static constexpr Save saves[] = {reads};                                          \
+    template <class V> static V value(V x) { return function(x); }                    \
+    template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) { \
+      return derivative;                                                              \
+    }                                                                                 \
+  };                                                                                  \
+  RL_POINTWISE(Type)
+// clang-format off
+RL_NORMAL(Erfcx, "erfcx", scaled_erfc, "real", "SpecialErfcxBackward0", Save::A,
+          V(-2) * scaled_erfc_integral(x, V(1)), "exp(x * x) * erfc(x), which does not underflow.")
+RL_NORMAL(Ndtr, "ndtr", normal_cdf, "real", "SpecialNdtrBackward0", Save::A,
+          V(0.39894228040143268) * exp(V(-0.5) * (x * x)),
+          "the distribution function of the normal distribution.")
+RL_NORMAL(LogNdtr, "log_ndtr", log_normal_cdf, "real", "SpecialLogNdtrBackward0", Save::A,
+          V(0.79788456080286541) / scaled_erfc(V(-M_SQRT1_2) * x),
+          "the logarithm of ndtr(x), also where that underflows.")
+RL_NORMAL(Ndtri, "ndtri", normal_quantile, "probability", "SpecialNdtriBackward0", Save::A,
+          V(2.5066282746310002) * exp(V(0.5) * squared(normal_quantile(x))),
+          "the inverse of ndtr.")
+// clang-format on
+#undef RL_NORMAL
+
+struct ScaledErfcIntegral : SpecialFamily<ScaledErfcIntegral, 1> {
+  static constexpr auto name = "scaled_erfc_integral";
+  static constexpr auto doc =
+      "scaled_erfc_integral(x, n): exp(x * x) times the n-th repeated integral of erfc.";
+  static constexpr double cost = 200;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x, V n) { return scaled_erfc_integral(x, n); }
+  template <class V> static V partial(V x, V n, V) {
+    return V(-2) * (n + V(1)) * scaled_erfc_integral(x, n + V(1));
+  }
+};
+RL_POINTWISE(ScaledErfcIntegral)
+
+struct Entr : Unary<Entr> {
+  static constexpr auto name = "entr";
+  static constexpr auto grad_name = "SpecialEntrBackward0";
+  static constexpr auto doc = "entr(x): -x * log(x), 0 at 0 and -inf below.";
+  static constexpr auto module = "special";
+  static constexpr Result result = Result::Float;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 5;
+  static constexpr Save saves[] = {Save::A};
+  template <class V> static V value(V x) {
+    return where(x < V(0), V(-HUGE_VAL), where(x == V(0), V(0), -x * log(x)));
+  }
+  template <class V> static V partial(V x, V) { return -log(x) - V(1); }
+};
+RL_POINTWISE(Entr)
+
+struct Xlog1py : Binary<Xlog1py> {
+  static constexpr auto name = "xlog1py";
+  static constexpr auto grad_name = "SpecialXlog1PyBackward0";
+  static constexpr auto doc = "xlog1py(x, y): x * log1p(y), and 0 where x is 0.";
+  static constexpr auto module = "special";
+  static constexpr Result result = Result::Float;
+  static constexpr bool method = false;
+  static constexpr bool inplace = false;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 5;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V x, V y) {
+    return where(both(x == V(0), !isnan(y)), V(0), x * log1p(y));
+  }
+  template <class V> static V partial0(V x, V y, V) {
+    return log1p(where(both(x == V(0), y <= V(-1)), V(0), y));
+  }
+  template <class V> static V partial1(V x, V y, V) { return x / (y + V(1)); }
+};
+RL_POINTWISE(Xlog1py)
+
+struct Zeta : SpecialBinary<Zeta> {
+  static constexpr auto name = "zeta";
+  static constexpr auto grad_name = "SpecialZetaBackward0";
+  static constexpr auto doc =
+      "zeta(s, q): Hurwitz's zeta function, the sum of (q + k)^-s over k = 0, 1, ... for s > 1.";
+  static constexpr auto domain = "above_one";
+  static constexpr double cost = 200;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V s, V q) { return zeta(s, q); }
+  template <class V> static V partial0(V s, V q, V) { return zeta_slope(s, q, V(1)); }
+  template <class V> static V partial1(V s, V q, V) { return -s * zeta(s + V(1), q); }
+};
+RL_POINTWISE(Zeta)
+
+struct ZetaSlope : SpecialFamily<ZetaSlope, 2> {
+  static constexpr auto name = "zeta_slope";
+  static constexpr auto doc = "zeta_slope(s, q, n): the n-th derivative of zeta(s, q) in s.";
+  static constexpr double cost = 500;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V s, V q, V n) { return zeta_slope(s, q, n); }
+  template <class V> static V partial0(V s, V q, V n, V) { return zeta_slope(s, q, n + V(1)); }
+  template <class V> static V partial1(V s, V q, V n, V) {
+    return -n * zeta_slope(s + V(1), q, n - V(1)) - s * zeta_slope(s + V(1), q, n);
+  }
+};
+RL_POINTWISE(ZetaSlope)
+
+struct Igamma : SpecialBinary<Igamma> {
+  static constexpr auto name = "igamma";
+  static constexpr auto signature = "igamma(Tensor input, Tensor other)";
+  static constexpr auto doc =
+      "igamma(a, x): the lower incomplete gamma function, from 0 to x, divided by gamma(a).";
+  static constexpr auto module = "";
+  static constexpr bool method = true;
+  static constexpr bool inplace = true;
+  static constexpr Result result = Result::Same;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 200;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V x) { return gamma_below(a, x, V(0)); }
+  template <class V> static V partial0(V a, V x, V) { return gamma_below(a, x, V(1)); }
+  template <class V> static V partial1(V a, V x, V) { return gamma_density(a, x, V(0)); }
+};
+RL_POINTWISE(Igamma)
+
+struct Igammac : SpecialBinary<Igammac> {
+  static constexpr auto name = "igammac";
+  static constexpr auto signature = "igammac(Tensor input, Tensor other)";
+  static constexpr auto doc = "igammac(a, x): 1 - igamma(a, x), accurate where that is small.";
+  static constexpr auto module = "";
+  static constexpr bool method = true;
+  static constexpr bool inplace = true;
+  static constexpr Result result = Result::Same;
+  static constexpr auto domain = "positive";
+  static constexpr double cost = 200;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V x) { return gamma_above(a, x); }
+  template <class V> static V partial0(V a, V x, V) { return -gamma_below(a, x, V(1)); }
+  template <class V> static V partial1(V a, V x, V) { return -gamma_density(a, x, V(0)); }
+};
+RL_POINTWISE(Igammac)
+
+struct GammaBelow : SpecialFamily<GammaBelow, 2> {
+  static constexpr auto name = "gamma_below";
+  static constexpr auto doc = "gamma_below(a, x, n): the n-th derivative of igamma(a, x) in a.";
+  static constexpr double cost = 500;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V x, V n) { return gamma_below(a, x, n); }
+  template <class V> static V partial0(V a, V x, V n, V) { return gamma_below(a, x, n + V(1)); }
+  template <class V> static V partial1(V a, V x, V n, V) { return gamma_density(a, x, n); }
+};
+RL_POINTWISE(GammaBelow)
+
+struct GammaDensity : SpecialFamily<GammaDensity, 2> {
+  static constexpr auto name = "gamma_density";
+  static constexpr auto doc =
+      "gamma_density(a, x, n): the n-th derivative in a of x^(a - 1) * exp(-x) / gamma(a).";
+  static constexpr double cost = 300;
+  static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
+  template <class V> static V value(V a, V x, V n) { return gamma_density(a, x, n); }
+  template <class V> static V partial0(V a, V x, V n, V) { return gamma_density(a, x, n + V(1)); }
+  template <class V> static V partial1(V a, V x, V n, V) {
+    return ((a - V(1)) / x - V(1)) * gamma_density(a, x, n) + n / x * gamma_density(a, x, n - V(1));
+  }
+};
+RL_POINTWISE(GammaDensity)
 
 struct Sinc : Unary<Sinc> {
   static constexpr auto name = "sinc";

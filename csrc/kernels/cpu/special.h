@@ -1,0 +1,58 @@
+// Special functions of one number, of some size: compiled once and called. Each is kept as text too,
+// which device compilers read: a function is marked RL_DEVICE, and calls C's functions and those above
+// it.
+#pragma once
+
+#include <string>
+
+namespace rl::special {
+
+#define RL_SHARED(text_name, ...) \
+  __VA_ARGS__                     \
+  static constexpr const char* text_name = #__VA_ARGS__;
+
+// c[0] x^(count - 1) + ... + c[count - 1].
+double horner(const double* c, int count, double x);
+
+// Bessel functions of integer order n; the modified ones of the second kind have orders 0 and 1.
+// Scaled: times exp(-|x|) and exp(x).
+double bessel_j(double x, double n);
+double modified_bessel_i(double x, double n);
+double scaled_bessel_i(double x, double n);
+double modified_bessel_k(double x, double n);
+double scaled_bessel_k(double x, double n);
+// Ai (order 0) and its derivative (order 1).
+double airy(double x, double order);
+
+// Orthogonal polynomials of degree n, rounded towards 0; 0 below it, NaN where the recurrence would
+// take more than ten million steps.
+double chebyshev(double x, double n, double kind);
+double gegenbauer(double x, double n, double a);
+double laguerre(double x, double n, double a);
+double hermite(double x, double n, double a);
+
+// exp(x^2) erfc(x), and the same for the n-th repeated integral of erfc.
+double scaled_erfc(double x);
+double scaled_erfc_integral(double x, double n);
+// The normal distribution.
+double normal_cdf(double x);
+double log_normal_cdf(double x);
+double normal_quantile(double p);
+
+double digamma(double x);
+// The derivative of digamma of order n.
+double polygamma(double x, double n);
+// Hurwitz's zeta: the sum of (q + k)^-s over k = 0, 1, ...; its n-th derivative in s.
+double zeta(double s, double q);
+double zeta_slope(double s, double q, double n);
+// The density of the gamma distribution with shape a, its integral from 0 to x and from x: each with
+// its n-th derivative in a.
+double gamma_density(double a, double x, double n);
+double gamma_below(double a, double x, double n);
+double gamma_above(double a, double x);
+
+std::string bessel_text();
+std::string normal_text();
+std::string gamma_text();
+
+}  // namespace rl::special
