@@ -14,6 +14,12 @@ MODULES = [
     "autograd.function",
     "autograd.graph",
     "autograd.forward_ad",
+    "distributions",
+    "distributions.constraint_registry",
+    "distributions.constraints",
+    "distributions.kl",
+    "distributions.transforms",
+    "distributions.utils",
 ]
 TENSOR_MEMBERS = [
     "grad", "grad_dtype", "grad_fn", "requires_grad", "requires_grad_", "is_leaf", "retain_grad",

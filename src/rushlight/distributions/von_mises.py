@@ -80,8 +80,8 @@ def _slope(kappa: Any, x: Any) -> Any:
     Both sides of the angle hold the same, up to the sign: the integral is taken over that in which
     the integrand does not change its sign. All of it can be differentiated again.
     """
-    mean = torch.exp(_log_bessel_ratio(kappa))
     angle, kappa = torch.broadcast_tensors(x.abs(), kappa)
+    mean = _mean_cosine(kappa)
     near = angle.cos() > mean
     node, weight = _nodes(x.dtype, x.device)
     start = torch.where(near, 0.0, angle).unsqueeze(-1)
@@ -94,8 +94,12 @@ def _slope(kappa: Any, x: Any) -> Any:
     return torch.where(near, -integral, integral) * x.sign()
 
 
-def _log_bessel_ratio(kappa: Any) -> Any:
-    return torch.log(torch.special.i1e(kappa)) - torch.log(torch.special.i0e(kappa))
+def _mean_cosine(kappa: Any) -> Any:
+    """The mean of the cosine, I1 / I0, to all digits and with all derivatives."""
+    node, weight = _nodes(kappa.dtype, kappa.device)
+    sine = torch.sin(math.pi / 2 * node)
+    density = weight * torch.exp(-2 * kappa.unsqueeze(-1) * sine**2)
+    return (density * (1 - 2 * sine**2)).sum(-1) / density.sum(-1)
 
 
 class _Moving(Function):
