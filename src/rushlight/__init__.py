@@ -185,6 +185,10 @@ def __getattr__(name: str) -> object:
         value = importlib.import_module("rushlight._legacy").legacy_type(name)
     if value is None and name.endswith("Storage"):
         value = importlib.import_module("rushlight._legacy").legacy_storage(name)
+    if value is None and name.startswith(
+        ("bits", "chalf", "complex32", "float", "int", "q", "uint")
+    ):
+        value = importlib.import_module("rushlight._absent_dtypes").of_name(name)
     if value is not None:
         globals()[name] = value
         return value
@@ -204,10 +208,11 @@ vars(_C)["__getattr__"] = _core_getattr
 
 
 def __dir__() -> list[str]:
+    from rushlight._absent_dtypes import NAMES as dtypes
     from rushlight._legacy import NAMES as legacy
     from rushlight._settings import __all__ as settings
     from rushlight._symbolic import __all__ as symbolic
     from rushlight.amp._state import __all__ as autocast
 
-    lazy = {*_lazy_modules, *_lazy_names, *legacy, *settings, *symbolic, *autocast}
+    lazy = {*_lazy_modules, *_lazy_names, *dtypes, *legacy, *settings, *symbolic, *autocast}
     return sorted({*globals(), *lazy} - {"TYPE_CHECKING"})

@@ -58,5 +58,40 @@ def absent_class(kind: str, name: str, doc: str) -> type:
     return type(name, (), {"__new__": new, "__doc__": shown, "__module__": f"rushlight.{kind}"})
 
 
+# What few programs ask for, by device; classes are capitalised.
+_REST = {
+    "cuda": (
+        "CUDAPluggableAllocator", "GreenContext", "MemPool", "caching_allocator_alloc",
+        "caching_allocator_delete", "caching_allocator_enable", "change_current_allocator",
+        "check_error", "clock_rate", "cudart", "current_solver_handle", "device_memory_used",
+        "get_allocator_backend", "get_stream_from_external", "graph_pool_handle",
+        "host_memory_stats", "make_graphed_callables", "power_draw",
+        "reset_peak_host_memory_stats", "temperature", "use_mem_pool",
+    ),
+    "xpu": (
+        "MemPool", "StreamContext", "XPUGraph", "XPUPluggableAllocator", "can_device_access_peer",
+        "change_current_allocator", "clock_rate", "device_memory_used", "get_arch_list",
+        "get_gencode_flags", "get_per_process_memory_fraction", "get_stream_from_external",
+        "graph_pool_handle", "initial_seed", "is_tf32_supported", "make_graphed_callables",
+        "mem_get_info", "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict",
+        "memory_usage", "power_draw", "reset_accumulated_memory_stats", "reset_peak_memory_stats",
+        "set_per_process_memory_fraction", "set_rng_state_all", "temperature", "use_mem_pool",
+        "utilization",
+    ),
+}  # fmt: skip
+
+
+def rest(kind: str) -> tuple[str, ...]:
+    """The names of what few programs ask a device for."""
+    return (*_REST[kind], "graph", *(("device", "device_of", "stream") if kind == "xpu" else ()))
+
+
+def of_name(kind: str, name: str) -> Any:
+    """One of them: it raises when it is used."""
+    if name[0].isupper() or name in ("graph", "device", "device_of", "stream"):
+        return absent_class(kind, name, "A part of programs for such devices.")
+    return failing(kind, name, "Asks or tells the devices.")
+
+
 class OutOfMemoryError(RuntimeError):
     """A device has no memory left."""

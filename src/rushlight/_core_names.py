@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TensorBase = _TensorBase = _C.Tensor
+_TensorMeta = type(_C.Tensor)
 DisableTorchFunction = _C.DisableTorchFunctionSubclass
 
 

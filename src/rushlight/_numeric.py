@@ -17,7 +17,17 @@ _BITS = {  # name: (bits of the fraction, smallest exponent, largest exponent)
     "complex64": (23, -126, 127),
     "complex128": (52, -1022, 1023),
 }
+_BYTES = {  # types of a byte, which no tensor has: (eps, largest, smallest, smallest normal)
+    "float8_e4m3fn": (2.0**-3, 448.0, -448.0, 2.0**-6),
+    "float8_e4m3fnuz": (2.0**-3, 240.0, -240.0, 2.0**-7),
+    "float8_e5m2": (2.0**-2, 57344.0, -57344.0, 2.0**-14),
+    "float8_e5m2fnuz": (2.0**-3, 57344.0, -57344.0, 2.0**-15),
+    "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 2.0**-127),
+}
 _RANGES = {
+    "uint16": (0, 2**16 - 1),
+    "uint32": (0, 2**32 - 1),
+    "uint64": (0, 2**64 - 1),
     "uint8": (0, 255),
     "int8": (-(2**7), 2**7 - 1),
     "int16": (-(2**15), 2**15 - 1),
@@ -30,6 +40,8 @@ def _name(type: Any) -> str:
     """The name of a dtype, given as such or as a class of Python's numbers."""
     dtypes = {float: _C.float64, complex: _C.complex128, int: _C.int64, bool: _C.bool}
     dtype = type if isinstance(type, _C.dtype) else dtypes.get(type)
+    if dtype is None and hasattr(type, "itemsize") and hasattr(type, "name"):
+        return str(type.name)  # one that no tensor has
     if dtype is None:
         raise TypeError(f"expected a dtype, float, complex or int, got {type!r}")
     return dtype.name
@@ -45,6 +57,11 @@ class finfo:
 
     def __init__(self, type: Any = None) -> None:
         name = _name(_C.get_default_dtype() if type is None else type)
+        if name in _BYTES:
+            self.dtype, self.bits, self.resolution = name, 8, 1.0
+            self.eps, self.max, self.min, self.tiny = _BYTES[name]
+            self.smallest_normal = self.tiny
+            return
         if name not in _BITS:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo"

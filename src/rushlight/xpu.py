@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._absent import absent_class, failing
+from rushlight._absent import absent_class, failing, of_name, rest
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -120,3 +120,11 @@ current_stream = failing("xpu", "current_stream", "The queue in use.")
 set_stream = failing("xpu", "set_stream", "Chooses the queue.")
 get_rng_state = failing("xpu", "get_rng_state", "The state of a device's generator.")
 set_rng_state = failing("xpu", "set_rng_state", "Sets the state of a device's generator.")
+
+
+def __getattr__(name: str) -> Any:
+    if name in rest("xpu"):
+        return of_name("xpu", name)
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.xpu", name)

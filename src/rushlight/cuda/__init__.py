@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from rushlight._absent import OutOfMemoryError as OutOfMemoryError
-from rushlight._absent import absent_class, fail, failing
+from rushlight._absent import absent_class, fail, failing, of_name, rest
 from rushlight.cuda import memory as memory
 from rushlight.cuda import random as random
 from rushlight.cuda.memory import *
@@ -223,7 +223,7 @@ StreamContext = stream
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("amp", "nvtx"):
+    if name in ("amp", "graphs", "nvtx", "streams"):
         import importlib
 
         return importlib.import_module(f"rushlight.cuda.{name}")
@@ -231,6 +231,8 @@ def __getattr__(name: str) -> Any:
         from rushlight._legacy import absent_type
 
         return absent_type(name)
+    if name in rest("cuda"):
+        return of_name("cuda", name)
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.cuda", name)

@@ -6,7 +6,8 @@ from collections import namedtuple
 
 from rushlight import _C
 from rushlight.autograd.function import Function
-from rushlight.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from rushlight.utils._pytree import tree_flatten, tree_unflatten
+from rushlight.utils._pytree_prefix import broadcast_prefix
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 from rushlight import _C
-from rushlight.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from rushlight.utils._pytree import tree_flatten, tree_unflatten
+from rushlight.utils._pytree_prefix import broadcast_prefix
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:

@@ -533,52 +533,6 @@ def tree_any_only(
     return any(pred(x) for x in tree_iter(tree, is_leaf) if chosen(x))
 
 
-def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """For each leaf of the tree, the leaf of `prefix` above it; None when they do not fit."""
-    if tree_is_leaf(prefix):
-        return [prefix] * len(tree_leaves(tree))
-    if type(prefix) is not type(tree) and not (
-        isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple))
-    ):
-        return None
-    if isinstance(prefix, dict):
-        if list(prefix) != list(tree) and set(prefix) != set(tree):
-            return None
-        pairs = [(prefix[key], tree[key]) for key in tree]
-    else:
-        if len(prefix) != len(tree):
-            return None
-        pairs = list(zip(prefix, tree, strict=True))
-    all_leaves: list[Any] = []
-    for part, subtree in pairs:
-        leaves = broadcast_prefix(part, subtree)
-        if leaves is None:
-            return None
-        all_leaves += leaves
-    return all_leaves
-
-
-def _broadcast_to_and_flatten(
-    tree: Any, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
-) -> list[Any] | None:
-    """For each leaf of a tree of this shape the leaf of ``tree`` above it, or None."""
-    if tree_is_leaf(tree, is_leaf):
-        return [tree] * treespec.num_leaves
-    kind = _get_node_type(tree)
-    if treespec.type is not kind:
-        return None
-    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
-    if len(children) != treespec.num_children or context != treespec.context:
-        return None
-    found: list[Any] = []
-    for child, spec in zip(children, treespec.children_specs, strict=True):
-        leaves = _broadcast_to_and_flatten(child, spec, is_leaf)
-        if leaves is None:
-            return None
-        found += leaves
-    return found
-
-
 def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
     """The shape of a tuple of trees of these shapes."""
     return TreeSpec(tuple, None, iterable)
@@ -593,7 +547,7 @@ def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    for home in ("_pytree_nodes", "_pytree_paths", "_pytree_text"):
+    for home in ("_pytree_nodes", "_pytree_paths", "_pytree_prefix", "_pytree_text"):
         module = import_module(f"rushlight.utils.{home}")
         if name in vars(module) and not name.startswith("__"):
             return getattr(module, name)

@@ -87,6 +87,19 @@ def _keys(tree: Any, kind: Any, children: list[Any]) -> list[Any]:
     )
 
 
+def _flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """The children of a container with their keys, and its context."""
+    kind = _get_node_type(tree)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    return list(zip(_keys(tree, kind, children), children, strict=True)), context
+
+
+_dict_flatten_with_keys = _ordereddict_flatten_with_keys = _flatten_with_keys
+_defaultdict_flatten_with_keys = _deque_flatten_with_keys = _flatten_with_keys
+_list_flatten_with_keys = _tuple_flatten_with_keys = _flatten_with_keys
+_namedtuple_flatten_with_keys = _flatten_with_keys
+
+
 def _with_paths(path: tuple[Any, ...], tree: Any, is_leaf: Any, found: list[Any]) -> None:
     kind = _get_node_type(tree)
     node = SUPPORTED_NODES.get(kind)
@@ -96,8 +109,7 @@ def _with_paths(path: tuple[Any, ...], tree: Any, is_leaf: Any, found: list[Any]
     if node.flatten_with_keys_fn is not None:
         pairs = node.flatten_with_keys_fn(tree)[0]
     else:
-        children = node.flatten_fn(tree)[0]
-        pairs = list(zip(_keys(tree, kind, children), children, strict=True))
+        pairs = _flatten_with_keys(tree)[0]
     for key, child in pairs:
         _with_paths((*path, key), child, is_leaf, found)
 
