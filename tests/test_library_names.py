@@ -214,3 +214,72 @@ def test_helpers_of_utils():
     assert _utils._get_device_index(None, optional=True) == -1
     with warnings.catch_warnings():
         assert _utils._get_device_index("cuda:1") == 1
+
+
+class TestSwapping:
+    def test_everything_changes_places(self):
+        a = torch.nn.Parameter(torch.ones(2))
+        b = torch.zeros(3, dtype=torch.float64)
+        a.grad, a.note = torch.full((2,), 5.0), "a"
+        torch.utils.swap_tensors(a, b)
+        assert (type(a), a.dtype, a.tolist(), a.requires_grad) == (
+            torch.Tensor,
+            torch.float64,
+            [0] * 3,
+            False,
+        )
+        assert type(b) is torch.nn.Parameter
+        assert (b.tolist(), b.grad.tolist(), b.note) == ([1, 1], [5, 5], "a")
+        assert not hasattr(a, "note")
+        (b * 2).sum().backward()
+        assert b.grad.tolist() == [7, 7]
+
+    def test_what_others_refer_to_stays(self):
+        import weakref
+
+        a, b = torch.ones(1), torch.ones(1)
+        kept = weakref.ref(a)
+        with pytest.raises(RuntimeError, match="weakref"):
+            torch.utils.swap_tensors(a, b)
+        assert kept() is a
+        with pytest.raises(RuntimeError, match="no leaf"):
+            torch.utils.swap_tensors(b, torch.ones(1, requires_grad=True) * 2)
+
+
+def test_weak_keys():
+    from rushlight.utils.weak import TensorWeakRef, WeakIdKeyDictionary
+
+    x, y = torch.ones(2), torch.ones(2)
+    notes = WeakIdKeyDictionary({x: 1, y: 2})
+    assert (notes[x], notes[y], len(notes)) == (1, 2, 2)
+    assert notes == notes.copy()
+    reference = TensorWeakRef(y)
+    del y
+    assert len(notes) == 1
+    assert reference() is None
+    del notes[x]
+    assert x not in notes
+    assert 3 not in notes
+
+
+def test_dtypes_that_tensors_do_not_have():
+    assert repr(torch.float8_e4m3fn) == "torch.float8_e4m3fn"
+    assert torch.finfo(torch.float8_e4m3fn).max == 448
+    assert torch.iinfo(torch.uint16).max == 65535
+    assert torch.chalf is torch.complex32
+    assert torch.float32 != torch.float8_e5m2
+    with pytest.raises(TypeError, match="dtype"):
+        torch.ones(2, dtype=torch.uint16)
+
+
+def test_elements_among_others():
+    x = torch.tensor([[1.0, 2.0], [float("nan"), 4.0]])
+    many = torch.arange(2.0, 40.0)
+    for among in (torch.tensor([2.0, 4.0]), many):
+        assert torch.isin(x, among).tolist() == [[False, True], [False, True]]
+        assert torch.isin(x, among, invert=True).tolist() == [[True, False], [True, False]]
+    assert torch.isin(x, 1).sum().item() == 1
+    assert torch.isin(3, many).item()
+    assert torch.isin(x, torch.empty(0)).sum().item() == 0
+    with pytest.raises(TypeError, match="must be a Tensor"):
+        torch.isin(1, 2)

@@ -25,7 +25,7 @@ PRIVATE = {
     "_softmax", "_log_softmax", "_to_copy", "_unsafe_view", "_reshape_alias", "_conj",
     "_embedding_bag", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
     "_scaled_dot_product_flash_attention_for_cpu", "_adaptive_avg_pool2d", "_cdist_forward",
-    "_convolution", "_unique2", "_safe_softmax", "_local_scalar_dense",
+    "_convolution", "_unique2", "_safe_softmax", "_local_scalar_dense", "_pin_memory",
 }  # fmt: skip
 
 

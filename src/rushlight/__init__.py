@@ -133,6 +133,7 @@ _lazy_names = {
     "load": "serialization",
     "save": "serialization",
     "ops": "_operators",
+    "PyTorchFileReader": "_file_reader",
     "vmap": "func",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
 }

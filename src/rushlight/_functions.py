@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = [
     "allclose", "as_tensor", "asarray", "broadcast_shapes", "can_cast", "equal", "from_dlpack",
     "from_numpy", "frombuffer", "get_device", "is_complex", "is_floating_point", "is_inference",
-    "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "isclose", "numel",
+    "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "isclose", "isin",
+    "numel",
     "result_type", "scalar_tensor", "set_printoptions", "tensor", "to_dlpack", "typename",
 ]  # fmt: skip
 
@@ -333,6 +334,39 @@ def is_nonzero(input: Tensor) -> bool:
     (True, False)
     """
     return bool(input)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Whether each element is among others; one of both may be a number.
+
+    >>> import rushlight as torch
+    >>> torch.isin(torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 3]))
+    tensor([[False,  True],
+            [ True, False]])
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): one of elements and test_elements must be a Tensor")
+    like: Any = elements if isinstance(elements, Tensor) else test_elements
+    if like.is_complex():
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {like.dtype}")
+    parts = [
+        each if isinstance(each, Tensor) else _C._tensor(each, None, like.device, False)
+        for each in (elements, test_elements)
+    ]
+    both = _C._result_type(parts[0], parts[1])
+    given, wanted = (part.detach().to(both) for part in parts)
+    wanted = wanted.flatten()
+    if wanted.numel() == 0 or given.numel() == 0:
+        found = _ops["zeros"](given.shape, dtype=_C.bool, device=given.device)
+    elif wanted.numel() <= 16:
+        found = (given.unsqueeze(-1) == wanted).any(-1)
+    else:
+        ordered = _ops["sort"](wanted)[0]
+        places = _ops["searchsorted"](ordered, given.contiguous())
+        found = ordered[places.clamp(max=ordered.numel() - 1)] == given
+    return ~found if invert else found
 
 
 def numel(input: Tensor) -> int:

@@ -13,9 +13,20 @@ from rushlight import _C
 
 
 def __getattr__(name: str) -> Any:
-    found = None if name.startswith("__") else _C._return_type(name)
+    if name == "all_return_types":
+        return [each for each in map(_C._return_type, _C._namespaces[""]) if each is not None]
+    # What `out=` gives has the type of what is given without it.
+    found = None if name.startswith("__") else _C._return_type(name.removesuffix("_out"))
     if found is not None:
         return found
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.return_types", name)
+
+
+def pytree_register_structseq(cls: type) -> None:
+    """Lets results of a type be seen as containers: they are, without asking.
+
+    >>> import rushlight as torch
+    >>> torch.return_types.pytree_register_structseq(torch.return_types.max)
+    """

@@ -69,3 +69,15 @@ mark_static = maybe_mark_dynamic = mark_static_address = mark_dynamic
 def is_dynamo_supported() -> bool:
     """False: functions run as they are."""
     return False
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "OptimizedModule":
+        return import_module("rushlight._dynamo.eval_frame").OptimizedModule
+    if name == "eval_frame":
+        return import_module("rushlight._dynamo.eval_frame")
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight._dynamo", name)

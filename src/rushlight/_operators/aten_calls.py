@@ -92,6 +92,10 @@ def zero(self: Tensor) -> Tensor:
     return torch.zeros_like(self)
 
 
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    return self.clone()
+
+
 def lift_fresh_copy(self: Tensor) -> Tensor:
     return self.clone()
 

@@ -1,9 +1,13 @@
 """Recorded work of CUDA devices: names, which raise when used."""
 
-from rushlight import cuda as _cuda
+from __future__ import annotations
 
-CUDAGraph = _cuda.CUDAGraph
-graph = _cuda.graph
-graph_pool_handle = _cuda.graph_pool_handle
-is_current_stream_capturing = _cuda.is_current_stream_capturing
-make_graphed_callables = _cuda.make_graphed_callables
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    from rushlight import cuda
+
+    return getattr(cuda, name)
