@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import timeit
 
 import pytest
 
@@ -54,6 +55,40 @@ def test_functions_are_put_back_after_tracing():
     after = chosen, math.sqrt, dict(vars(torch.Tensor)), nn.Module.__call__, vars(nn.Module).copy()
     assert before == after
     assert "len" not in globals()
+
+
+def test_modules_are_as_quick_after_tracing():
+    def cost(function):
+        return min(timeit.repeat(function, number=2000, repeat=15))
+
+    class Own(nn.Linear):
+        pass
+
+    layer = Own(2, 2)
+    before = cost(lambda: layer.weight)
+    fx.symbolic_trace(nn.Sequential(layer))
+    assert cost(lambda: layer.weight) < 3 * before
+
+
+def test_classes_are_not_made_twice_by_tracing():
+    made = []
+
+    class Registered:
+        def __init_subclass__(cls, **kwargs):
+            made.append(cls.__name__)
+            super().__init_subclass__(**kwargs)
+
+    class Behind(nn.Module, Registered):
+        pass
+
+    class Before(Registered, nn.Module):
+        pass
+
+    assert made == ["Behind", "Before"]
+    fx.symbolic_trace(nn.ReLU())
+    assert made == ["Behind", "Before"]
+    assert isinstance(Behind(), nn.Module)
+    assert isinstance(Before(), nn.Module)
 
 
 def test_wrap_belongs_to_the_top_level():

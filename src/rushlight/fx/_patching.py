@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+from rushlight import nn
+from rushlight._C import ModuleBase
 from rushlight.fx.node import map_aggregate
 from rushlight.fx.proxy import Proxy
 
@@ -152,12 +154,29 @@ CURRENT_PATCHER: _Patcher | None = None
 def _new_patcher() -> Iterator[_Patcher]:
     global CURRENT_PATCHER
     before = CURRENT_PATCHER
-    with _Patcher() as patcher:
-        CURRENT_PATCHER = patcher
-        try:
+    try:
+        with _Patcher() as patcher:
+            CURRENT_PATCHER = patcher
             yield patcher
-        finally:
-            CURRENT_PATCHER = before
+    finally:
+        CURRENT_PATCHER = before
+        if before is None:
+            _quicken(nn.Module)
+
+
+def _quicken(cls: type) -> None:
+    """Has a class of modules and all below it look attributes up in the core again.
+
+    Python turns to its own lookup when ``__getattr__`` is replaced, and stays with it. The core's
+    is set where a class is made, so each class is taken through that once more; those with another
+    ``__init_subclass__`` behind the core's are left alone, since that would run again too.
+    """
+    behind = cls.__mro__[cls.__mro__.index(ModuleBase) + 1 : -1]
+    if not any("__init_subclass__" in vars(base) for base in behind):
+        vars(ModuleBase)["__init_subclass__"].__get__(None, cls)()
+    below: list[type] = type.__subclasses__(cls)
+    for each in below:
+        _quicken(each)
 
 
 @contextlib.contextmanager

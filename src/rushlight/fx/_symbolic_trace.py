@@ -152,7 +152,7 @@ def _annotation(function: Any, name: str) -> Any:
     """What a function says about an argument's type; our own layers say so in quotes."""
     written = getattr(function, "__annotations__", {}).get(name)
     if isinstance(written, str) and is_ours(getattr(function, "__module__", None)):
-        return Tensor if written == "Tensor" else None
+        return {"Tensor": Tensor, "Tensor | None": Tensor | None}.get(written)
     return written
 
 

@@ -61,7 +61,7 @@ class ParameterList(Module):
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
+        return iter(self[i] for i in range(len(self)))
 
     def __iadd__(self, parameters: Iterable[Any]) -> Self:
         return self.extend(parameters)

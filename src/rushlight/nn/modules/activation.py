@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight import _C
+from rushlight import _C, _ops
 from rushlight.nn import functional as F
 from rushlight.nn import init as _init
 from rushlight.nn.modules._multihead import MultiheadAttention
@@ -289,7 +289,7 @@ class Sigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.sigmoid(input)
+        return _ops.sigmoid(input)
 
 
 class Tanh(Module):
@@ -301,7 +301,7 @@ class Tanh(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.tanh(input)
+        return _ops.tanh(input)
 
 
 class LogSigmoid(Module):
