@@ -296,6 +296,26 @@ class Tensor:
     @property
     def grad_status(self) -> str: ...
     @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Any = ..., kwargs: Any = ...
+    ) -> Any: ...
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: Any,
+        size: Any,
+        strides: Any = ...,
+        storage_offset: _int | None = ...,
+        memory_format: Any = ...,
+        dtype: Any = ...,
+        layout: Any = ...,
+        device: Any = ...,
+        pin_memory: _bool = ...,
+        requires_grad: _bool = ...,
+        dispatch_sizes_strides_policy: Any = ...,
+        dispatch_device: _bool = ...,
+        dispatch_layout: _bool = ...,
+    ) -> Any: ...
+    @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Any = ..., kwargs: Any = ...
     ) -> Any: ...

@@ -29,7 +29,7 @@ def forked(work):
         with os.fdopen(writing, "w") as pipe:
 
             def write(value):
-                pipe.write(json.dumps(value) + "\n")
+                pipe.write(json.dumps(value, default=repr) + "\n")
                 pipe.flush()
 
             work(write)
