@@ -55,9 +55,15 @@ def both(name, f, rtol=1e-9, atol=1e-11):
         d, leaves = ALL[name](L, dtype)
         try:
             result = f(L, d)
-            outcomes.append((result, gradients(L, result, leaves)))
         except NotImplementedError as error:
             outcomes.append((error, ()))
+            continue
+        try:
+            outcomes.append((result, gradients(L, result, leaves)))
+        except NotImplementedError:  # PyTorch's gammainc by its first argument
+            assert L is torch
+            outcomes[0] = (outcomes[0][0], ())
+            outcomes.append((result, ()))
     (ours, our_grads), (theirs, their_grads) = outcomes
     if isinstance(theirs, Exception):
         assert isinstance(ours, Exception)
