@@ -12,9 +12,7 @@ char __libc_single_threaded = 0;
 
 // libstdc++ of GCC 11 and 12.
 extern "C" [[noreturn]] void __cxa_throw_bad_array_new_length();
-RL_LOCAL([[noreturn]] void, _ZSt28__throw_bad_array_new_lengthv)() {
-  __cxa_throw_bad_array_new_length();
-}
+RL_LOCAL(void, _ZSt28__throw_bad_array_new_lengthv)() { __cxa_throw_bad_array_new_length(); }
 
 // std::exception_ptr's count of references: up by a copy that is forgotten, down by a destructor.
 extern "C" void _ZNSt15__exception_ptr13exception_ptrC1ERKS0_(void* self, const void* other);

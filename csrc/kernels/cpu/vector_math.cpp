@@ -4,6 +4,7 @@
 // which forms exist depends on the system. Without one, every lane calls the plain function.
 #define RL_PLAIN_FUNCTIONS  // or those calls would become calls of these forms
 #include "kernels/cpu/simd.h"
+#include "system/symbol_versions.h"
 
 #if RL_LEVELS
 #include <dlfcn.h>
