@@ -588,3 +588,17 @@ class TestLifetimes:
         del x, t, y
         gc.collect()
         assert torch.memory_stats()["allocated_bytes"] <= before + (1 << 16)
+
+
+@pytest.mark.parametrize("pack", [lambda t: t, lambda t: t.clone()], ids=["kept", "copied"])
+def test_hooks_that_copy_keep_the_tangents_of_a_part(pack):
+    x = torch.arange(1.0, 5.0, dtype=torch.float64)
+
+    def cubes(u):
+        part = u.narrow(0, 1, 2)
+        return (part * part * part).sum() + u.view(2, 2).t()[1].pow(2).sum()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        hessian = torch.func.hessian(cubes)(x)
+    assert hessian.diagonal().tolist() == [0.0, 14.0, 18.0, 2.0]
+    assert hessian.count_nonzero() == 3

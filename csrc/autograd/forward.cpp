@@ -163,17 +163,20 @@ void share_tangents(Tensor* to, Tensor* from) { hold(to, &own(from)); }
 
 void separate_tangents(Tensor* t) { hold(t, new Tangents(alias(t))); }
 
-Tangents* hold_tangents(Tensor* t) {
-  if (!dual_levels || !is_differentiable(t->dtype)) return nullptr;
+Var tangents_alone(Tensor* t) {
+  if (!dual_levels || !is_differentiable(t->dtype)) return {};
   Tangents& tangents = own(t);
-  tangents.holders++;
-  return &tangents;
+  Var place = alias(tangents.whole.get(), t->sizes, t->strides, t->offset);
+  place->dtype = t->dtype;
+  hold(place.get(), &tangents);
+  return place;
 }
 
-Var with_tangents(const Var& t, Tangents* tangents) {
+Var with_tangents(const Var& t, const Var& from) {
   Var other = alias(t.get());
   follow(other.get(), t.get());
-  hold(other.get(), tangents);
+  for (Levels rest = levels_of(from.get()); rest; rest &= rest - 1)
+    set_tangent(other.get(), lowest(rest), tangent_of(from, lowest(rest)));
   return other;
 }
 

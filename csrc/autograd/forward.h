@@ -51,10 +51,11 @@ void replace_tangents(Tensor* t, const Var& now);
 void share_tangents(Tensor* to, Tensor* from);
 // Gives t tangents of its own, none yet, whatever it is a view of.
 void separate_tangents(Tensor* t);
-// A reference to those of t, also those to come; null outside forward mode.
-Tangents* hold_tangents(Tensor* t);
-// Another tensor with the memory and the history of t, and these tangents.
-Var with_tangents(const Var& t, Tangents* tangents);
+// A tensor in the place of t that is there for t's tangents alone, also those to come; none outside
+// forward mode.
+Var tangents_alone(Tensor* t);
+// Another tensor with the memory and the history of t, and the tangents of `from`.
+Var with_tangents(const Var& t, const Var& from);
 // Another tensor with the memory, the history and the tangents of t.
 Var stand_in(Tensor* t);
 

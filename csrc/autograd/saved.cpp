@@ -125,8 +125,8 @@ void SavedTensor::pack(Tensor* t, bool is_output, uint32_t nr) {
   }
   note_packed(content.object());
   Var input = is_output ? Var() : empty_stand_in(t);
-  packed_ = new Packed{
-      as_object(content.release()), unpacks, input.release(), nr, is_output, hold_tangents(t)};
+  packed_ = new Packed{as_object(content.release()), unpacks, input.release(), nr, is_output,
+                       tangents_alone(t).release()};
   kind_ = Kind::Packed;
 }
 
@@ -144,11 +144,11 @@ void SavedTensor::register_hooks(Node* owner, PyObject* hook, PyObject* unpack) 
   PyObject* unpacks = PyTuple_Pack(1, unpack);
   if (!unpacks) throw PythonError{};
   uint32_t nr = tensor_->output_nr;
-  Tangents* tangents = hold_tangents(tensor_);
+  Var tangents = tangents_alone(tensor_);
   drop();
   note_packed(content.object());
-  packed_ =
-      new Packed{as_object(content.release()), unpacks, input.release(), nr, is_output, tangents};
+  packed_ = new Packed{
+      as_object(content.release()), unpacks, input.release(), nr, is_output, tangents.release()};
   kind_ = Kind::Packed;
   track(owner);
 }
@@ -161,8 +161,8 @@ void SavedTensor::save_guarded(Tensor* t, bool is_output, uint32_t nr) {
     copy = ops::clone(alias(t));
   }
   Py_INCREF(t);
-  packed_ =
-      new Packed{as_object(copy.release()), PyTuple_New(0), t, nr, is_output, hold_tangents(t)};
+  packed_ = new Packed{as_object(copy.release()),  PyTuple_New(0), t, nr, is_output,
+                       tangents_alone(t).release()};
   kind_ = Kind::Packed;
   track(t);
 }
@@ -265,7 +265,8 @@ Var SavedTensor::unpack(Node* owner) const {
                "buffer or .data.\nFix: write to a copy, or move the write after backward().");
         if (!p.is_output) return input;
       }
-      if (p.tangents) v = with_tangents(v, p.tangents);
+      Var tangents(p.tangents);
+      if (tangents) v = with_tangents(v, tangents);
       if (!p.is_output && (!p.input || !modes.grad)) return v;
       Var out = alias(v.get());
       if (p.is_output) set_history(out.get(), owner, int(p.output_nr));
@@ -348,7 +349,7 @@ void SavedTensor::drop() {
     Py_DECREF(packed_->content);
     Py_DECREF(packed_->unpacks);
     Py_XDECREF(packed_->input);
-    release(packed_->tangents);
+    Py_XDECREF(packed_->tangents);
     delete packed_;
   }
 }

@@ -17,7 +17,7 @@ struct Packed {
   Tensor* input;
   uint32_t output_nr;
   bool is_output;
-  Tangents* tangents;  // held, in forward mode: hooks need not keep them
+  Tensor* tangents;  // tangents_alone: hooks need not keep them
 };
 
 class SavedTensor {
