@@ -3,6 +3,7 @@
 import numpy as np
 
 import reference_attention
+import reference_fft
 import reference_joins
 import reference_layers
 import reference_losses
@@ -181,6 +182,7 @@ REFERENCES = {
     **reference_reductions.REFERENCES,
     **reference_joins.REFERENCES,
     **reference_attention.REFERENCES,
+    **reference_fft.REFERENCES,
     **reference_layers.REFERENCES,
     **reference_losses.REFERENCES,
     **reference_norms.REFERENCES,

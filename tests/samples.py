@@ -518,6 +518,7 @@ def normalised(dtype, seed):
 # These modules add their own to SAMPLES.
 import sample_attention  # noqa: E402, F401
 import sample_contractions  # noqa: E402, F401
+import sample_fft  # noqa: E402, F401
 import sample_indexing  # noqa: E402, F401
 import sample_joins  # noqa: E402, F401
 import sample_layers  # noqa: E402, F401

@@ -115,11 +115,11 @@ newaxis = None
 
 # Loaded when first used.
 _lazy_modules = (
-    "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "func", "functional",
-    "futures", "fx", "hub", "jit", "library", "mps", "multiprocessing", "onnx", "optim",
-    "overrides", "profiler", "return_types", "serialization", "testing", "torch_version", "types",
-    "version", "xpu",
+    "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
+    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
+    "func", "functional", "futures", "fx", "hub", "jit", "library", "mps", "multiprocessing",
+    "onnx", "optim", "overrides", "profiler", "return_types", "serialization", "signal",
+    "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "_dirichlet_grad": "_ops",
@@ -135,6 +135,11 @@ _lazy_names = {
     "ops": "_operators",
     "PyTorchFileReader": "_file_reader",
     "vmap": "func",
+    **dict.fromkeys(("istft", "stft"), "_spectral"),
+    **dict.fromkeys(
+        [f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")],
+        "_spectral",
+    ),
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
 }
 
@@ -144,12 +149,13 @@ if TYPE_CHECKING:
     from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
     from rushlight import export as export, functional as functional, futures as futures, fx as fx
     from rushlight import hub as hub, library as library, onnx as onnx
-    from rushlight import distributions as distributions
+    from rushlight import distributions as distributions, fft as fft, signal as signal
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
     from rushlight import version as version, xpu as xpu
     from rushlight._settings import *
+    from rushlight._spectral import *
     from rushlight._symbolic import *
     from rushlight._operators import ops as ops
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast

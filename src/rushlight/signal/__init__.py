@@ -1,0 +1,5 @@
+"""Signals: window functions."""
+
+from rushlight.signal import windows as windows
+
+__all__ = ["windows"]
