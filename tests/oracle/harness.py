@@ -4,6 +4,7 @@ import ast
 import contextlib
 import gc
 import pickle
+import re
 import threading
 import warnings
 import weakref
@@ -14,6 +15,15 @@ import torch
 import rushlight
 
 LIBRARIES = (rushlight, torch)
+# Ops whose results say that they do not require grad in PyTorch, which has no derivative of them.
+WITHOUT_DERIVATIVE = re.compile(
+    r"special\.((spherical_|(scaled_)?modified_)?bessel_|airy_ai"
+    r"|(shifted_)?\w+_polynomial_)"
+)
+
+
+def derived_here_alone(name):
+    return WITHOUT_DERIVATIVE.match(name) is not None
 
 
 def to_numpy(t):

@@ -20,9 +20,13 @@ def test_every_name_is_there():
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_special_functions_equal_pytorchs(name):
+    def found(library):
+        function = getattr(library.special, name)
+        return (lambda x, n: function(n, x)) if name == "polygamma" else function  # as sampled
+
     opinfo.check(
         f"special.{name}",
-        lambda t: getattr(t.special, name),
+        found,
         variant=VARIANTS.get(name, ""),
         tol=TOLERANCE.get(name, 1e-8),
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rushlight
-from oracle.harness import to_numpy
+from oracle.harness import derived_here_alone, to_numpy
 from oracle.image_programs import programs_of_rank
 from oracle.layouts import LAYOUTS, Case, find, packs_sequences
 from registry import ENTRIES, path, samples_of
@@ -27,6 +27,7 @@ CHOSEN = {
     "scaled_dot_product_attention": "backend",
     # PyTorch gives rows; here the layout is kept.
     "logsigmoid": "kept",
+    "mvlgamma": "kept",
     "rrelu": "kept",
     # Refused for a leaf whose elements share memory; otherwise the strides are arguments.
     "as_strided": "refused",
@@ -47,7 +48,7 @@ def compare(case, ours, theirs, name):
         return
     got, grads = case.run(rushlight, ours)
     assert got == wanted, (name, case.layout, got, wanted)
-    if not isinstance(wanted_grads, Exception):
+    if not isinstance(wanted_grads, Exception) and not derived_here_alone(name):
         assert grads == wanted_grads, (name, case.layout, grads, wanted_grads)
 
 

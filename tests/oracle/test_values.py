@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rushlight
-from oracle.harness import to_numpy
+from oracle.harness import derived_here_alone, to_numpy
 from oracle.layouts import Case, find
 from registry import ENTRIES, path, samples_of
 
@@ -86,7 +86,7 @@ def test_ops(name):
         got = outcome(case, rushlight, ours)
         assert got is not None, (name, "refused", sample)
         check(name, "value", got[0], wanted[0])
-        if wanted[1] is not None and name not in VALUES_ONLY:
+        if wanted[1] is not None and name not in VALUES_ONLY and not derived_here_alone(name):
             assert got[1] is not None, (name, "no gradient", sample)
             check(name, "gradient", got[1], wanted[1])
         cases += 1

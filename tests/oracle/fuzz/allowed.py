@@ -14,7 +14,7 @@ RECURRENT = r"(lstm|gru|rnn_tanh|rnn_relu)(_cell)?\("
 DERIVES = r"func\.|dual|autograd\.|backward\("
 # PyTorch's messages: about derivatives, about `out`, about its dtype, about empty tensors.
 NO_DERIVATIVE = (
-    r"derivative for ('?[\w:]+'? is not implemented|'inplace version)|outputs with complex dtype"
+    r"derivative for ('?[\w: ]+'? is not implemented|'inplace version)|outputs with complex dtype"
     r"|(double backward|forward AD) with .* that does not support it|is not differentiable with"
     r"|does not support (double backward|forward AD)"
 )

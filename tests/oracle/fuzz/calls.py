@@ -6,6 +6,7 @@ import math
 import torch
 
 import rushlight
+from oracle.harness import derived_here_alone
 from registry import ENTRIES, is_pointwise, path, samples_of
 
 LARGEST = 300
@@ -29,6 +30,7 @@ OPS = [
     for e in ENTRIES
     if e["forms"] and e["family"] not in ("random", "creation") and reference(path(e))
     if e["name"] not in ("as_strided_scatter", "polar", "native_group_norm")  # wrong in PyTorch
+    if not derived_here_alone(path(e))
 ]
 IN_PLACE = [
     e
