@@ -89,6 +89,7 @@ from rushlight import _tensor as _tensor  # completes the Tensor type
 from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight import _tensor_devices as _tensor_devices
 from rushlight import _tensor_python as _tensor_python
+from rushlight import _tensor_composed as _tensor_composed
 from rushlight._functions import *
 from rushlight._functions import _assert as _assert
 from rushlight._deterministic import *
@@ -137,6 +138,29 @@ _lazy_names = {
     "vmap": "func",
     **dict.fromkeys(("istft", "stft"), "_spectral"),
     **dict.fromkeys(
+        (
+            "conv_tbc",
+            "gcd",
+            "gradient",
+            "grid_sampler",
+            "grid_sampler_2d",
+            "grid_sampler_3d",
+            "histogram",
+            "lcm",
+            "nanmedian",
+            "nanquantile",
+            "nonzero_static",
+            "quantile",
+            "renorm",
+            "split_with_sizes",
+            "unravel_index",
+            "unsafe_chunk",
+            "unsafe_split",
+            "unsafe_split_with_sizes",
+        ),
+        "_composed",
+    ),
+    **dict.fromkeys(
         [f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")],
         "_spectral",
     ),
@@ -155,6 +179,7 @@ if TYPE_CHECKING:
     from rushlight import serialization as serialization, testing as testing, types as types
     from rushlight import version as version, xpu as xpu
     from rushlight._settings import *
+    from rushlight._composed import *
     from rushlight._spectral import *
     from rushlight._symbolic import *
     from rushlight._operators import ops as ops
@@ -172,6 +197,8 @@ def _home(name: str) -> str:
         return "amp._state"
     if name.startswith("_foreach_"):
         return "_foreach"
+    if name.endswith("_copy"):
+        return "_composed"
     if name.startswith("sym_"):
         return "_symbolic"
     if name.startswith("_"):

@@ -7,9 +7,13 @@ True
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 from rushlight import _C
+
+# Those of functions that are made of others.
+_COMPOSED = {"nanmedian": ("values", "indices"), "histogram": ("hist", "bin_edges")}
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +23,9 @@ def __getattr__(name: str) -> Any:
     found = None if name.startswith("__") else _C._return_type(name.removesuffix("_out"))
     if found is not None:
         return found
+    if name in _COMPOSED:
+        made = globals()[name] = namedtuple(name, _COMPOSED[name])
+        return made
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.return_types", name)

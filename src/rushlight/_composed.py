@@ -1,0 +1,493 @@
+# ruff: noqa: F822
+"""Functions of the ``rushlight`` namespace and methods of tensors that are made of others."""
+
+from __future__ import annotations
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+__all__ = [
+    "alias_copy", "as_strided_copy", "conv_tbc", "detach_copy", "expand_copy", "gcd", "gradient",
+    "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "histogram", "lcm", "nanmedian",
+    "nanquantile", "narrow_copy", "nonzero_static", "permute_copy", "quantile", "renorm",
+    "select_copy", "slice_copy", "split_copy", "split_with_sizes", "split_with_sizes_copy",
+    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unravel_index",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze_copy",
+    "view_as_complex_copy", "view_as_real_copy", "view_copy",
+]  # fmt: skip
+
+_ops = _C._namespaces[""]
+
+
+def _into(out: Any, result: Any) -> Any:
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+# ---- order statistics
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool
+) -> Any:
+    x = input
+    if not x.is_floating_point() or x.dtype not in (_C.float32, _C.float64):
+        raise RuntimeError(
+            f"{name}() input tensor must be either float or double dtype, got {x.dtype}"
+        )
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = _ops["full"]((), q, dtype=x.dtype, device=x.device)
+    if q.dim() > 1:
+        raise RuntimeError(
+            f"{name}() q must be a scalar or 1D tensor, but got {q.dim()} dimensions"
+        )
+    if q.dtype is not x.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    if x.numel() == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    shape = list(x.shape)
+    if dim is None:
+        shape, x, at = [1] * len(shape), x.reshape(-1), 0
+    else:
+        at = dim + x.dim() if dim < 0 else dim
+        if x.dim() == 0:
+            x = x.reshape(1)
+        elif not 0 <= at < x.dim():
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-x.dim()}, {x.dim() - 1}], "
+                f"but got {dim})"
+            )
+        if shape:
+            shape[at] = 1
+    ordered = x.movedim(at, -1).sort(-1)[0]
+    n = ordered.shape[-1]
+    missing = ordered.isnan()
+    if skip:
+        count = (~missing).sum(-1, keepdim=True)
+        rank = q * (count - 1).clamp(min=0).to(x.dtype)
+    else:
+        rank = (q * (n - 1)).expand(*ordered.shape[:-1], max(q.numel(), 1))
+        rank = rank.masked_fill(missing.any(-1, keepdim=True), n - 1)
+    if interpolation == "lower":
+        rank = rank.floor()
+    elif interpolation == "higher":
+        rank = rank.ceil()
+    elif interpolation == "nearest":
+        rank = rank.round()
+    below = rank.detach().floor().to(_C.int64)
+    low = ordered.gather(-1, below)
+    if interpolation in ("linear", "midpoint"):
+        above = rank.detach().ceil().to(_C.int64)
+        high = ordered.gather(-1, above)
+        weight = (rank - below.to(x.dtype)) if interpolation == "linear" else 0.5
+        result = low.lerp(high, weight)
+    else:
+        result = low
+    result = result.movedim(-1, 0)
+    if keepdim:
+        result = result.reshape(result.shape[:1] + tuple(shape))
+    return result.squeeze(0) if q.dim() == 0 else result
+
+
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
+) -> Tensor:
+    """What a fraction q of the numbers lies below, along a dimension or of all.
+
+    >>> import rushlight as torch
+    >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0, 4.0]), torch.tensor([0.25, 0.5]))
+    tensor([0.7500, 1.5000])
+    """
+    return _into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
+
+
+def nanquantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
+) -> Tensor:
+    """``quantile`` of the numbers that are not NaN.
+
+    >>> import rushlight as torch
+    >>> torch.nanquantile(torch.tensor([0.0, float("nan"), 2.0]), 0.5)
+    tensor(1.)
+    """
+    return _into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the numbers that are not NaN; along a dimension, with its index.
+
+    >>> import rushlight as torch
+    >>> torch.nanmedian(torch.tensor([5.0, float("nan"), 1.0, 3.0]))
+    tensor(3.)
+    """
+    x = input
+    if dim is None:
+        flat = x.reshape(-1)
+        if x.numel() == 0 or not x.is_floating_point():
+            return _ops["median"](flat)
+        return nanmedian(flat, 0)[0]
+    if not x.is_floating_point():
+        return _ops["median"](x, dim, keepdim)
+    if x.dim() == 0:
+        return _ops["median"](x, dim, keepdim)
+    ordered, places = x.sort(dim)
+    count = (~ordered.isnan()).sum(dim, keepdim=True)
+    middle = ((count - 1).clamp(min=0) // 2).to(_C.int64)
+    values, indices = ordered.gather(dim, middle), places.gather(dim, middle)
+    if not keepdim:
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    from rushlight.return_types import nanmedian as named
+
+    return named(values, indices)
+
+
+# ---- differences
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> list[Tensor]:
+    """The slope along each dimension, from neighbours on both sides.
+
+    >>> import rushlight as torch
+    >>> torch.gradient(torch.tensor([1.0, 2.0, 4.0, 7.0]))
+    (tensor([1.0000, 1.5000, 2.5000, 3.0000]),)
+    """
+    dims = range(input.dim()) if dim is None else ((dim,) if isinstance(dim, int) else dim)
+    dims = [d % input.dim() for d in dims]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"torch.gradient: dim {dims} appears multiple times in the list of dims")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if isinstance(spacing, (list, tuple)):
+        spacings = list(spacing)
+        if len(spacings) != len(dims):
+            raise RuntimeError(
+                f"torch.gradient expected spacing to be unspecified, a scalar or a list of length "
+                f"{len(dims)}, but got a list of length {len(spacings)}"
+            )
+    else:
+        spacings = [1 if spacing is None else spacing] * len(dims)
+    return tuple(  # type: ignore[return-value]
+        _slope(input, d, h, edge_order) for d, h in zip(dims, spacings, strict=True)
+    )
+
+
+def _slope(x: Any, dim: int, spacing: Any, edge_order: int) -> Any:
+    n = x.shape[dim]
+    if n < edge_order + 1:
+        raise RuntimeError(
+            f"torch.gradient expected each dimension size to be at least {edge_order + 1}: "
+            f"dimension {dim} has size {n}"
+        )
+
+    def part(start: int, stop: int) -> Any:
+        return x.narrow(dim, start, stop - start)
+
+    if isinstance(spacing, Tensor) and spacing.dim() > 0:
+        shape = [1] * x.dim()
+        shape[dim] = n - 1
+        steps = (spacing[1:] - spacing[:-1]).reshape(shape)
+        a, b = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
+        first, last = steps.narrow(dim, 0, 1), steps.narrow(dim, n - 2, 1)
+        inside = (
+            -b / (a * (a + b)) * part(0, n - 2)
+            + (b - a) / (a * b) * part(1, n - 1)
+            + a / (b * (a + b)) * part(2, n)
+        )
+        a1, b1 = (steps.narrow(dim, 0, 1), steps.narrow(dim, 1, 1)) if n > 2 else (first, first)
+        a2, b2 = (steps.narrow(dim, n - 3, 1), last) if n > 2 else (last, last)
+    else:
+        first = last = a1 = b1 = a2 = b2 = spacing
+        inside = (part(2, n) - part(0, n - 2)) / (2 * spacing)
+    if edge_order == 1:
+        start = (part(1, 2) - part(0, 1)) / first
+        end = (part(n - 1, n) - part(n - 2, n - 1)) / last
+    else:
+        start = (
+            -(2 * a1 + b1) / (a1 * (a1 + b1)) * part(0, 1)
+            + (a1 + b1) / (a1 * b1) * part(1, 2)
+            - a1 / (b1 * (a1 + b1)) * part(2, 3)
+        )
+        end = (
+            b2 / (a2 * (a2 + b2)) * part(n - 3, n - 2)
+            - (a2 + b2) / (a2 * b2) * part(n - 2, n - 1)
+            + (2 * b2 + a2) / (b2 * (a2 + b2)) * part(n - 1, n)
+        )
+    return _ops["cat"]([start, inside, end], dim)
+
+
+# ---- integers and places
+
+
+def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The greatest common divisor, element by element.
+
+    >>> import rushlight as torch
+    >>> torch.gcd(torch.tensor([12, 18, 0]), torch.tensor([8, 27, 5]))
+    tensor([4, 9, 5])
+    """
+    if input.is_floating_point() or other.is_floating_point():
+        raise NotImplementedError('"gcd_cpu" not implemented for floating point: take integers')
+    a, b = _ops["broadcast_tensors"](input, other)
+    dtype = _C.promote_types(a.dtype, b.dtype)
+    a, b = a.to(dtype).abs(), b.to(dtype).abs()
+    while bool((b != 0).any()):
+        safe = b.masked_fill(b == 0, 1)
+        a, b = _ops["where"](b != 0, b, a), _ops["where"](b != 0, a % safe, b)
+    return _into(out, a)
+
+
+def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The least common multiple, element by element.
+
+    >>> import rushlight as torch
+    >>> torch.lcm(torch.tensor([4, 6, 0]), torch.tensor([6, 8, 5]))
+    tensor([12, 24,  0])
+    """
+    divisor = gcd(input, other)
+    quotient = input.to(divisor.dtype) // divisor.masked_fill(divisor == 0, 1)
+    return _into(out, (quotient * other).abs())
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Positions in a flat tensor as indices of each dimension.
+
+    >>> import rushlight as torch
+    >>> torch.unravel_index(torch.tensor([5, 7]), (3, 4))
+    (tensor([1, 1]), tensor([1, 3]))
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(s < 0 for s in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    total = 1
+    for s in sizes:
+        total *= s
+    if indices.numel() and not bool(((indices < total) & (indices >= -total)).all()):
+        raise ValueError(f"indices must lie in [0, {total}) for shape {sizes}")
+    rest, found = indices % max(total, 1), []
+    for size in reversed(sizes):
+        found.append(rest % size)
+        rest = rest // size
+    return tuple(reversed(found))
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
+    """``nonzero`` with a given number of rows: cut, or filled up.
+
+    >>> import rushlight as torch
+    >>> torch.nonzero_static(torch.tensor([0, 3, 4]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    found = _ops["nonzero"](input)[:size]
+    rest = _ops["full"]((size - found.shape[0], input.dim()), fill_value, dtype=_C.int64)
+    return _into(out, _ops["cat"]([found, rest], 0))
+
+
+def histogram(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    """How many numbers, or what weight, each bin holds; with the edges of the bins.
+
+    >>> import rushlight as torch
+    >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1., 0.])
+    """
+    from rushlight.return_types import histogram as named
+
+    x = input.detach().reshape(-1)
+    if not x.is_floating_point():
+        raise NotImplementedError(f'"histogram" not implemented for {x.dtype}: take floats')
+    if isinstance(bins, Tensor):
+        edges = bins.detach()
+    else:
+        if range is not None:
+            low, high = range
+        else:
+            low, high = (float(x.min()), float(x.max())) if x.numel() else (0.0, 0.0)
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        if not low < high:
+            raise RuntimeError(f"torch.histogram(): max must be larger than min, got {low}, {high}")
+        edges = _ops["linspace"](low, high, bins + 1, dtype=x.dtype)
+    count = edges.shape[0] - 1
+    inside = (x >= edges[0]) & (x <= edges[-1])
+    x = x[inside]
+    place = (_ops["searchsorted"](edges.contiguous(), x.contiguous(), right=True) - 1).clamp(
+        max=count - 1
+    )
+    amounts = _ops["ones_like"](x) if weight is None else weight.detach().reshape(-1)[inside]
+    hist = _ops["zeros"](count, dtype=input.dtype).index_add(0, place, amounts.to(input.dtype))
+    if density:
+        hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
+    if out is not None:
+        return named(_into(out[0], hist), _into(out[1], edges))
+    return named(hist, edges)
+
+
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Tensor:
+    """Slices along a dimension, those with a p-norm above maxnorm scaled down to it.
+
+    >>> import rushlight as torch
+    >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if p <= 0:
+        raise RuntimeError(f"renorm: non-positive-norm not supported, got p={p}")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions"
+        )
+    rest = [d for d in range(input.dim()) if d != dim % input.dim()]
+    norms = _C._namespaces["linalg"]["vector_norm"](input, p, rest, True)
+    factor = _ops["where"](norms > maxnorm, maxnorm / (norms + 1e-7), _ops["ones_like"](norms))
+    return _into(out, input * factor)
+
+
+# ---- layers under other names
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution of [time, batch, channels] with a weight [width, inputs, outputs].
+
+    >>> import rushlight as torch
+    >>> torch.conv_tbc(torch.ones(3, 1, 2), torch.ones(2, 2, 1), torch.zeros(1)).shape
+    torch.Size([2, 1, 1])
+    """
+    lines, kernel = input.permute(1, 2, 0), weight.permute(2, 1, 0)
+    return _ops["conv1d"](lines, kernel, bias, padding=pad).permute(2, 0, 1)
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``nn.functional.grid_sample`` with its modes as numbers.
+
+    >>> import rushlight as torch
+    >>> torch.grid_sampler(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[1.]]]])
+    """
+    from rushlight.nn.functional import grid_sample
+
+    return grid_sample(
+        input,
+        grid,
+        ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode],
+        align_corners,
+    )
+
+
+grid_sampler_2d = grid_sampler_3d = grid_sampler
+
+
+# ---- views that are copies, and parts that share nothing
+
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """Parts of these sizes.
+
+    >>> import rushlight as torch
+    >>> torch.split_with_sizes(torch.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return input.split(list(split_sizes), dim)
+
+
+def _copies(result: Any) -> Any:
+    return tuple(t.clone() for t in result) if isinstance(result, tuple) else result.clone()
+
+
+def _copying(name: str) -> Any:
+    method = name.removesuffix("_copy")
+
+    def copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if method == "alias":
+            result = input.view_as(input)
+        elif method == "slice":
+            return _into(out, _slice(input, *args, **kwargs).clone())
+        elif method in ("view_as_real", "view_as_complex", "as_strided"):
+            result = _ops[method](input, *args, **kwargs)
+        elif method == "split_with_sizes":
+            result = split_with_sizes(input, *args, **kwargs)
+        elif method == "detach":
+            result = input.detach()
+        elif method == "unfold":
+            result = input.unfold(*args, **kwargs)
+        else:
+            result = getattr(input, method)(*args, **kwargs)
+        return _into(out, _copies(result))
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"A copy of what ``{method}`` shows."
+    return copy
+
+
+def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, step),)]
+
+
+for _name in __all__:
+    if _name.endswith("_copy"):
+        globals()[_name] = _copying(_name)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+    """``chunk``, whose parts may be written to: writes here are always seen.
+
+    >>> import rushlight as torch
+    >>> torch.unsafe_chunk(torch.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return input.chunk(chunks, dim)
+
+
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> Any:
+    """``split``, whose parts may be written to: writes here are always seen.
+
+    >>> import rushlight as torch
+    >>> torch.unsafe_split(torch.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return input.split(split_size, dim)
+
+
+unsafe_split_with_sizes = split_with_sizes

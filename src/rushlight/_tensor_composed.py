@@ -1,0 +1,108 @@
+"""Methods of tensors that are made of others: loaded when first called."""
+
+from __future__ import annotations
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _late(name: str, example: str, result: str) -> Any:
+    home = "_spectral" if name.endswith("stft") else "_composed"
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(f"rushlight.{home}"), name)(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"The method of ``rushlight.{name}``.\n\n>>> {example}\n{result}\n"
+    return method
+
+
+def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """The tensor where the condition holds, else the other.
+
+    >>> torch.tensor([1, 2]).where(torch.tensor([True, False]), 0)
+    tensor([1, 0])
+    """
+    return _C._namespaces[""]["where"](condition, self, other)
+
+
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over the dimensions that broadcasting from this size would make.
+
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    extra = self.dim() - len(shape)
+    if extra < 0 or any(
+        want not in (1, have) for want, have in zip(shape, self.shape[extra:], strict=True)
+    ):
+        raise RuntimeError(
+            f"size {{{list(shape)}}} is not expandable to size {{{list(self.shape)}}}."
+        )
+    ones = [
+        i + extra
+        for i, (want, have) in enumerate(zip(shape, self.shape[extra:], strict=True))
+        if want == 1 and have != 1
+    ]
+    dims = [*range(extra), *ones]
+    return self.sum(dims, keepdim=True).reshape(shape) if dims else self
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Writes a number to the diagonal; `wrap` begins it anew below a tall matrix.
+
+    >>> torch.zeros(2, 2).fill_diagonal_(5)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
+    if self.dim() < 2:
+        raise RuntimeError(f"fill_diagonal_: dimensions must larger than 1, got {self.dim()}")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError(
+            f"fill_diagonal_: all dimensions of input must be of equal length, got "
+            f"{list(self.shape)}"
+        )
+    step, count = sum(self.stride()), min(self.shape)
+    self.as_strided((count,), (step,), self.storage_offset()).fill_(fill_value)
+    rows, columns = self.shape[0], self.shape[1]
+    if wrap and self.dim() == 2:
+        for start in range(columns + 1, rows, columns + 1):
+            self[start:].diagonal().fill_(fill_value)
+    return self
+
+
+_methods: dict[str, Any] = {f.__name__: f for f in (where, sum_to_size, fill_diagonal_)}
+for _name, _example, _result in (
+    ("quantile", "torch.tensor([0.0, 1.0, 3.0]).quantile(0.5)", "tensor(1.)"),
+    ("nanquantile", "torch.tensor([0.0, 1.0, 3.0]).nanquantile(0.5)", "tensor(1.)"),
+    ("nanmedian", "torch.tensor([1.0, float('nan')]).nanmedian()", "tensor(1.)"),
+    ("gcd", "torch.tensor([12]).gcd(torch.tensor([8]))", "tensor([4])"),
+    ("lcm", "torch.tensor([4]).lcm(torch.tensor([6]))", "tensor([12])"),
+    ("renorm", "torch.tensor([[3.0, 4.0]]).renorm(2, 0, 1.0)", "tensor([[0.6000, 0.8000]])"),
+    ("histogram", "torch.tensor([1.0, 2.0]).histogram(2)[0]", "tensor([1., 1.])"),
+    ("narrow_copy", "torch.arange(4).narrow_copy(0, 1, 2)", "tensor([1, 2])"),
+    ("nonzero_static", "torch.tensor([0, 2]).nonzero_static(size=1)", "tensor([[1]])"),
+    ("split_with_sizes", "torch.arange(2).split_with_sizes([1, 1])", "(tensor([0]), tensor([1]))"),
+    ("unsafe_chunk", "torch.arange(2).unsafe_chunk(2)", "(tensor([0]), tensor([1]))"),
+    ("unsafe_split", "torch.arange(2).unsafe_split(1)", "(tensor([0]), tensor([1]))"),
+    (
+        "unsafe_split_with_sizes",
+        "torch.arange(2).unsafe_split_with_sizes([1, 1])",
+        "(tensor([0]), tensor([1]))",
+    ),
+    ("stft", "torch.ones(8).stft(4, return_complex=True).shape", "torch.Size([3, 9])"),
+    (
+        "istft",
+        "torch.ones(8).stft(4, return_complex=True).istft(4)[:2]",
+        "tensor([1., 1.])",
+    ),
+):
+    _methods[_name] = _late(_name, _example, _result)
+_C._add_tensor_methods(_methods)

@@ -1,0 +1,96 @@
+"""Functions that are made of others, over PyTorch's own samples."""
+
+import numpy as np
+import pytest
+import torch
+
+import rushlight
+from oracle import opinfo
+from oracle.derivatives import assert_same_derivatives, normal
+from rushlight import _composed
+
+FUNCTIONS = [
+    "quantile", "nanquantile", "gradient", "renorm", "split_with_sizes", "unsafe_chunk",
+    "unsafe_split", "narrow_copy",
+]  # fmt: skip
+COPIES = [n for n in _composed.__all__ if n.endswith("_copy") and hasattr(torch, n)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_equal_pytorchs(name):
+    opinfo.check(name, lambda t: getattr(t, name), limit=30)
+
+
+def test_nanmedian_equals_pytorchs():
+    x = np.array([[5.0, np.nan, 1.0, 3.0], [np.nan, 2.0, 4.0, 0.5]])
+    assert_same_derivatives(lambda t, a: t.nanmedian(a, 1)[0], x)
+    assert_same_derivatives(lambda t, a: t.nanmedian(a), x)
+    ours, theirs = (t.nanmedian(t.tensor(x), 1, True) for t in (rushlight, torch))
+    assert ours.indices.tolist() == theirs.indices.tolist()
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_share_nothing(name):
+    arguments = {
+        "as_strided_copy": ((2, 2), (1, 2)), "expand_copy": ((3, 2, 3),), "narrow_copy": (1, 0, 2),
+        "permute_copy": ((1, 0),), "select_copy": (0, 1), "slice_copy": (1, 0, 3, 2),
+        "split_copy": (1,), "split_with_sizes_copy": ([1, 1],), "transpose_copy": (0, 1),
+        "unfold_copy": (1, 2, 1), "unsqueeze_copy": (0,), "view_copy": ((6,),),
+    }.get(name, ())  # fmt: skip
+    x = normal(2, 3)
+    if name == "view_as_complex_copy":
+        x = normal(3, 2)
+    if name == "view_as_real_copy":
+        x = x + 1j
+    results = []
+    for library in (rushlight, torch):
+        t = library.tensor(x)
+        y = getattr(library, name)(t, *arguments)
+        parts = y if isinstance(y, (tuple, list)) else [y]
+        results.append([p.numpy().copy() for p in parts])
+        before = t.clone()
+        for p in parts:
+            p.zero_()
+        assert library.equal(t, before)
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_divisors_and_multiples(name):
+    a = np.array([[12, -18, 0, 7], [0, 5, 36, 100]])
+    b = np.array([8, 27, 0, -7])
+    ours, theirs = (getattr(t, name)(t.tensor(a), t.tensor(b)) for t in (rushlight, torch))
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_where_sums_and_diagonals():
+    assert_same_derivatives(
+        lambda t, x, y: x.where(x > 0, y) + x.sum_to_size(1, 3), normal(2, 3), normal(2, 3)
+    )
+    for shape, wrap in (((3, 3), False), ((7, 3), True), ((7, 3), False), ((2, 5), True)):
+        ours, theirs = (t.zeros(shape).fill_diagonal_(2, wrap) for t in (rushlight, torch))
+        assert ours.tolist() == theirs.tolist()
+    ours, theirs = (t.zeros(3, 3, 3).fill_diagonal_(2) for t in (rushlight, torch))
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_histograms_and_places():
+    x = normal(50)
+    for options in ({"bins": 5}, {"bins": 4, "range": (-1.0, 1.0), "density": True}):
+        ours, theirs = (t.histogram(t.tensor(x), **options) for t in (rushlight, torch))
+        np.testing.assert_allclose(ours.hist.numpy(), theirs.hist.numpy())
+        np.testing.assert_allclose(ours.bin_edges.numpy(), theirs.bin_edges.numpy())
+    for t in (rushlight, torch):
+        assert [i.tolist() for i in t.unravel_index(t.tensor([5, 7]), (3, 4))] == [[1, 1], [1, 3]]
+        assert t.nonzero_static(t.tensor([0, 3, 4]), size=3).tolist() == [[1], [2], [-1]]
+
+
+def test_conv_tbc_and_grid_sampler():
+    assert_same_derivatives(
+        lambda t, x, w, b: t.conv_tbc(x, w, b, 1), normal(5, 2, 3), normal(2, 3, 4), normal(4)
+    )
+    assert_same_derivatives(
+        lambda t, x, g: t.grid_sampler_2d(x, g.tanh(), 0, 1, True), normal(1, 2, 4, 5),
+        normal(1, 3, 2, 2),
+    )  # fmt: skip
