@@ -11,9 +11,9 @@ bool has_nan(const Var& v) {
   if (!is_differentiable(v->dtype) || v->numel == 0 || !has_data(v.get())) return false;
   GradMode off(false);
   Var parts = is_complex(v->dtype) ? ops::view_as_real(ops::contiguous(v)) : v;
-  Var sum = ops::to(ops::sum(parts, {}, false), DType::F64);
+  Var sum = ops::on_host(ops::to(ops::sum(parts, {}, false), DType::F64));
   if (*sum->host<double>() == *sum->host<double>()) return false;
-  Var wide = ops::to(ops::contiguous(parts), DType::F64);
+  Var wide = ops::on_host(ops::to(ops::contiguous(parts), DType::F64));
   const double* x = wide->host<double>();
   for (int64_t i = 0; i < wide->numel; i++)
     if (x[i] != x[i]) return true;

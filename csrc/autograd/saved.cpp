@@ -256,7 +256,8 @@ Var SavedTensor::unpack(Node* owner) const {
       bool guarded = PyTuple_GET_SIZE(p.unpacks) == 0;
       if (guarded) {
         Plain plain;
-        Var then = ops::contiguous(v), now = ops::contiguous(alias(p.input));
+        Var then = ops::on_host(ops::contiguous(v)),
+            now = ops::on_host(ops::contiguous(alias(p.input)));
         size_t bytes = size_t(then->numel * itemsize(then->dtype));
         if (has_data(then.get()) && std::memcmp(then->data(), now->data(), bytes) != 0)
           fail("a tensor of shape ", p.input->sizes, " saved by ", Py_TYPE(owner)->tp_name,

@@ -133,7 +133,7 @@ void CallKey::add(const Var& v) {
     if (t->grad_fn) return;
   }
   add(t->sizes);
-  if (has_data(t) &&
+  if (t->device() == kHost &&
       std::all_of(t->strides.begin(), t->strides.end(), [](int64_t s) { return s == 0; }))
     return add_bytes(t->data(), t->numel > 0 ? itemsize(t->dtype) : 0);
   add(t->strides);

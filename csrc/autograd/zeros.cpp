@@ -17,7 +17,7 @@ bool all_zero(const Var* grads, uint32_t count) {
     any = true;
     Var parts = ops::contiguous(grads[i]);
     if (is_complex(parts->dtype)) parts = ops::view_as_real(parts);
-    Var wide = ops::to(parts, DType::F64);
+    Var wide = ops::on_host(ops::to(parts, DType::F64));
     const double* x = wide->host<double>();
     for (int64_t k = 0; k < wide->numel; k++)
       if (x[k] != 0) return false;

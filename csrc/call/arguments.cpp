@@ -27,8 +27,7 @@ Var scalar(DType dtype, T value) {
 double tensor_to_double(const Tensor* t) {
   Var one = alias(t);
   GradMode off(false);
-  one = ops::to(one, DType::F64);
-  return *one->host<double>();
+  return ops::number(one);
 }
 
 }  // namespace
@@ -142,9 +141,7 @@ DType dtype_argument(const Signature& s, int i, PyObject* o) {
 
 Device device_argument(const Signature& s, int i, PyObject* o) {
   if (!accepts(param(s, i), o)) fail_type(s, param(s, i), o);
-  Device device = device_value(o);
-  check_device(device, s.name().c_str());
-  return device;
+  return ready_device(device_value(o), s.name().c_str());
 }
 
 std::string string_argument(const Signature& s, int i, PyObject* o) {

@@ -20,9 +20,9 @@ namespace rl {
 
 namespace {
 
-// Every compiled formula: the op's name and its number of parameters.
-std::unordered_map<kernel::Lanes, std::pair<const char*, int>>& compiled() {
-  static auto* all = new std::unordered_map<kernel::Lanes, std::pair<const char*, int>>;
+// Every compiled formula.
+std::unordered_map<kernel::Lanes, LanesInfo>& compiled() {
+  static auto* all = new std::unordered_map<kernel::Lanes, LanesInfo>;
   return *all;
 }
 
@@ -282,7 +282,8 @@ void run_general(kernel::Lanes kernel, const double* params, DType compute, DTyp
   for (int i = 0; i < count; i++) {
     if (!in[i]) continue;
     strides[i] = broadcast_strides(in[i], out->sizes);
-    call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype};
+    call.in[i] = {in[i]->data(), strides[i].data(), in[i]->dtype,
+                  in[i]->device() == kHost && out->device() != kHost};
   }
   Launch launch(double(out->numel) * cost,
                 {out, in[0], count > 1 ? in[1] : nullptr, count > 2 ? in[2] : nullptr,
@@ -308,7 +309,7 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
   return out;
 }
 
-std::pair<const char*, int> formula_of(kernel::Lanes lanes) { return compiled().at(lanes); }
+const LanesInfo& formula_of(kernel::Lanes lanes) { return compiled().at(lanes); }
 
 const Pointwise& find_pointwise(const char* name) {
   auto it = table().find(name);
@@ -350,8 +351,14 @@ namespace detail {
 
 void finish_pointwise(Pointwise& p, const char* grad_name) {
   for (int d = 0; d < kDTypes; d++) {
-    compiled()[p.forward[d]] = {p.name, p.params};
-    for (const auto& partial : p.partial) compiled()[partial.kernel[d]] = {p.name, p.params};
+    DType type = DType(d);
+    if (p.forward[d])
+      compiled()[p.forward[d]] = {p.name,        p.inputs, p.params, type,
+                                  p.produced[d], p.symbol, nullptr,  p.selects};
+    for (const auto& partial : p.partial)
+      if (partial.kernel[d])
+        compiled()[partial.kernel[d]] = {p.name, p.inputs, p.params,       type,
+                                         type,   nullptr,  partial.symbol, p.selects};
   }
   p.node.name = grad_name ? grad_name : backward_name(p.name);
   set_rules(p.node);

@@ -86,8 +86,17 @@ struct Pointwise {
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into = nullptr,
                   bool inplace = false);
 const Pointwise& find_pointwise(const char* name);
-// The op that lanes are of, forward or a derivative: its name and its number of parameters.
-std::pair<const char*, int> formula_of(kernel::Lanes lanes);
+// What lanes compute: an op's value, or the gradient times one of its partial derivatives. Devices
+// that have no lanes make a kernel of it.
+struct LanesInfo {
+  const char* name;
+  int inputs, params;
+  DType compute, produced;
+  Formula value;    // null: a derivative
+  Formula partial;  // lanes read the gradient, the inputs and the output
+  bool selects;
+};
+const LanesInfo& formula_of(kernel::Lanes lanes);
 // The same op, recorded under another grad_fn name.
 Pointwise renamed(const Pointwise& op, const char* grad_name);
 

@@ -16,11 +16,13 @@ class Flat {
     for (int k = 0; k < count; k++) {
       const Tensor* t = in[k];
       if (!t) continue;
-      if (t == main || (t->contiguous && t->dtype == main->dtype && !t->wrapped_number &&
-                        t->sizes == main->sizes)) {
+      if (t == main ||
+          (t->contiguous && t->dtype == main->dtype && !t->wrapped_number &&
+           t->sizes == main->sizes && (!devices_mix || t->device() == main->device()))) {
         data[k] = t->data();
       } else if (t->dim() == 0 && category(t->dtype) <= category(main->dtype) &&
-                 (t->wrapped_number || main->dim() > 0) && (!recording || is_constant(t))) {
+                 (t->wrapped_number || main->dim() > 0) && (!recording || is_constant(t)) &&
+                 t->device().type != Device::CUDA) {
         singles |= 1u << k;
         if (has_data(t))
           on_host().convert(main->dtype, numbers_[k], 16, t->dtype, t->data(), 16, 1);

@@ -355,7 +355,7 @@ void note_rnn_backward(DType d, kernel::RnnCell cell, kernel::RnnSteps s, const 
 
 // The numbers of a formula: as many as any has.
 std::vector<double> numbers(kernel::Lanes lanes, const double* params) {
-  return params ? std::vector<double>(params, params + formula_of(lanes).second)
+  return params ? std::vector<double>(params, params + formula_of(lanes).params)
                 : std::vector<double>();
 }
 
@@ -384,7 +384,7 @@ void note_pointwise(const kernel::PointwiseCall& call) {
     keep(kept->call.out, kernel::kMaxOperands);
     auto made =
         closure<pointwise_label>(pointers, [kept] { cpu::pointwise(kept->call); }, kept->sizes);
-    made->label = formula_of(call.lanes).first;
+    made->label = formula_of(call.lanes).name;
     the_recording()->add(std::move(made));
   }
   cpu::pointwise(call);
@@ -420,7 +420,7 @@ void note_pointwise_flat(kernel::Lanes lanes, const double* params, char* out, i
                                                                     singles, in_size, n, cost);
                                               },
                                               {n});
-    made->label = formula_of(lanes).first;
+    made->label = formula_of(lanes).name;
     the_recording()->add(std::move(made));
   }
   cpu::pointwise_flat(lanes, params, out, out_size, in, inputs, singles, in_size, n, cost);

@@ -32,6 +32,7 @@ struct Operand {
   char* data = nullptr;              // null: not read
   const int64_t* strides = nullptr;  // in elements, one per dimension; 0 where broadcast
   DType dtype = DType::F32;
+  bool host = false;  // a single number in the host's memory, beside tensors of a device
 };
 
 struct PointwiseCall {

@@ -70,6 +70,8 @@ Var contiguous(const Var& a);
 Var sum_to(const Var& a, const Ints& sizes);
 Var zeros(const Ints& sizes, DType dtype, Device device);
 // The number in a tensor of one element, for the host.
+// The same in main memory, if it lies on a CUDA device.
+Var on_host(const Var& v);
 double number(const Var& v);
 int64_t whole_number(const Var& v);
 // Integers that the host knows, and 0 to n - 1 of them.

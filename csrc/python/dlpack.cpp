@@ -56,6 +56,10 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     if (requires_grad(t))
       fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
     require_plain(t, "sharing the memory");
+    if (t->device().type == Device::CUDA)
+      fail_as(PyExc_BufferError,
+              "to_dlpack: tensors of CUDA devices are not exported so far: call "
+              "cpu() first");
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};

@@ -23,6 +23,7 @@ Generator* as_generator(PyObject* o) { return reinterpret_cast<Generator*>(o); }
 
 // Starts the sequence of a seed, of torch's engine or the counter.
 void start(Generator* g, uint64_t seed, bool torch) {
+  torch = torch && g->device == kHost;
   delete std::exchange(g->mersenne, torch ? new cpu::Mersenne(seed) : nullptr);
   g->seed = seed;
   g->offset = 0;
@@ -44,9 +45,10 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                    &device))
     return nullptr;
   return guarded([&]() -> PyObject* {
-    if (device) check_device(device_value(device), "Generator");
+    Device of = device ? ready_device(device_value(device), "Generator") : kHost;
     auto* g = as_generator(type->tp_alloc(type, 0));
     if (!g) throw PythonError{};
+    g->device = of;
     start(g, kDefaultSeed, new_ones_are_torchs);
     return reinterpret_cast<PyObject*>(g);
   });
@@ -141,7 +143,9 @@ PyObject* generator_restart(PyObject* o, PyObject* torch) {
 PyObject* generator_is_torchs(PyObject* o, void*) {
   return PyBool_FromLong(as_generator(o)->mersenne != nullptr);
 }
-PyObject* generator_device(PyObject*, void*) { return device_object({}); }
+PyObject* generator_device(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* { return device_object(as_generator(o)->device); });
+}
 
 PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "Starts the sequence of this seed."},
@@ -153,10 +157,30 @@ PyMethodDef generator_methods[] = {
     {},
 };
 PyGetSetDef generator_getset[] = {
-    {"device", generator_device, nullptr, "Always cpu.", nullptr},
+    {"device", generator_device, nullptr, "Where the tensors lie that it fills.", nullptr},
     {"_torch", generator_is_torchs, nullptr, "Whether it draws torch's numbers.", nullptr},
     {},
 };
+
+// The default of the CUDA device.
+Generator* cuda_generator() {
+  static Generator* made = [] {
+    PyTypeObject* type = Py_TYPE(the_default_generator);  // the class with all methods
+    auto* g = as_generator(type->tp_alloc(type, 0));
+    if (!g) throw PythonError{};
+    g->device = {Device::CUDA, 0};
+    start(g, kDefaultSeed, false);
+    return g;
+  }();
+  return made;
+}
+PyObject* cuda_generator_object(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    auto* o = reinterpret_cast<PyObject*>(cuda_generator());
+    Py_INCREF(o);
+    return o;
+  });
+}
 
 PyObject* set_default_generator(PyObject* module, PyObject* generator) {
   if (!is_generator(generator)) {
@@ -178,6 +202,7 @@ PyObject* use_torch_streams(PyObject*, PyObject* on) {
 
 PyMethodDef generator_functions[] = {
     {"_set_default_generator", set_default_generator, METH_O, nullptr},
+    {"_cuda_generator", cuda_generator_object, METH_NOARGS, "The default of the CUDA device."},
     {"_use_torch_streams", use_torch_streams, METH_O,
      "Whether new generators draw torch's numbers."},
     {},
@@ -185,6 +210,16 @@ PyMethodDef generator_functions[] = {
 
 bool is_generator(PyObject* o) { return PyObject_TypeCheck(o, &GeneratorType); }
 Generator* default_generator() { return the_default_generator; }
+
+Generator* generator_on(Device device, Generator* given) {
+  if (device.type != Device::CUDA) return given;
+  if (given != the_default_generator) {
+    check(given->device == device, "Expected a 'cuda' device type for generator but found '",
+          kDeviceNames[given->device.type], "'");
+    return given;
+  }
+  return cuda_generator();
+}
 Generator* generator_value(PyObject* o) {
   return o == Py_None ? the_default_generator : as_generator(o);
 }

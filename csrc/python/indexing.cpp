@@ -187,8 +187,9 @@ class Reader {
   void take_tensor(Tensor* t) {
     if (is_mask(t)) {
       if (t->dim() == 0) {
-        require_plain(t, "indexing with one truth");
-        bool yes = *t->host<uint8_t>() != 0;
+        Var here = batch_of(t) ? Var(t) : ops::on_host(Var(t));
+        require_plain(here.get(), "indexing with one truth");
+        bool yes = *here->host<uint8_t>() != 0;
         result_.view = ops::unsqueeze(result_.view, dim_);
         put(one_truth(yes));
         return;
@@ -213,7 +214,7 @@ class Reader {
     Var index = ops::to(Var(t), DType::I64);
     if (t->dim() == 0 && !batch_of(t)) {
       GradMode on(records_);
-      select_at(*index->host<int64_t>());
+      select_at(ops::whole_number(index));
       return;
     }
     result_.masks = false;

@@ -504,7 +504,7 @@ PyObject* to_bytes(PyObject*, PyObject* o) {
     return nullptr;
   }
   return guarded([&]() -> PyObject* {
-    Tensor* t = as_tensor(o);
+    Var t = ops::on_host(Var(as_tensor(o)));
     return PyBytes_FromStringAndSize(t->host<char>(), t->numel * itemsize(t->dtype));
   });
 }

@@ -5,6 +5,7 @@
 #include "call/registry.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
+#include "python/cuda_api.h"
 #include "python/module_type.h"
 #include "python/op_object.h"
 #include "python/overrides.h"
@@ -117,8 +118,7 @@ PyObject* check_device_of(PyObject*, PyObject* args) {
   PyObject* device;
   if (!PyArg_ParseTuple(args, "sO", &op, &device)) return nullptr;
   return guarded([&]() -> PyObject* {
-    check_device(device_value(device), op);
-    Py_RETURN_NONE;
+    return device_object(ready_device(device_value(device), op));
   });
 }
 PyObject* get_default_device(PyObject*, PyObject*) {
@@ -126,9 +126,7 @@ PyObject* get_default_device(PyObject*, PyObject*) {
 }
 PyObject* set_default_device_to(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    Device device = device_value(o);
-    check_device(device, "set_default_device");
-    set_default_device(device);
+    set_default_device(ready_device(device_value(o), "set_default_device"));
     Py_RETURN_NONE;
   });
 }
@@ -215,7 +213,7 @@ PyMethodDef functions[] = {
      ">>> torch.get_default_device()\n"
      "device(type='cpu')"},
     {"_set_default_device", set_default_device_to, METH_O, "Where new tensors of the thread lie."},
-    {"_check_device", check_device_of, METH_VARARGS, "Raises unless tensors can lie there."},
+    {"_check_device", check_device_of, METH_VARARGS, "The device, ready for tensors; raises."},
     {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
     {"_set_memory_formats", set_formats, METH_VARARGS, nullptr},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
@@ -267,6 +265,7 @@ PyMODINIT_FUNC PyInit__C() {
             PyModule_AddFunctions(module, gradient_functions) == 0 &&
             PyModule_AddFunctions(module, recording_functions) == 0 &&
             PyModule_AddFunctions(module, override_functions) == 0 &&
+            PyModule_AddFunctions(module, cuda_functions) == 0 &&
             add_ops(TensorType.tp_dict, namespaces) == 0 &&
             PyModule_AddObject(module, "_namespaces", namespaces) == 0;
   if (!ok) {

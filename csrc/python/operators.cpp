@@ -307,7 +307,8 @@ int to_bool(PyObject* a) {
     if (t->numel != 1)
       fail("Boolean value of Tensor with more than one value is ambiguous (shape ", t->sizes,
            "); use .any() or .all()");
-    require_plain(t, "data-dependent control flow (the truth of a tensor)");
+    if (t->device().type != Device::CUDA || batch_of(t))
+      require_plain(t, "data-dependent control flow (the truth of a tensor)");
     PyObject* item = tensor_item(t);
     int truth = item ? PyObject_IsTrue(item) : -1;
     Py_XDECREF(item);

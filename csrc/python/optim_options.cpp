@@ -25,8 +25,11 @@ const Names& names_of(const Rule& rule) {
 double value_of(const Tensor* t) {
   double value;
   switch (t->dtype) {
-    case DType::F32: return *t->host<float>();
-    case DType::F64: return *t->host<double>();
+    case DType::F32:
+    case DType::F64:
+      if (t->device() == kHost)
+        return t->dtype == DType::F32 ? double(*t->host<float>()) : *t->host<double>();
+      [[fallthrough]];
     default: {
       PyObject* item = tensor_item(t);
       value = item ? PyFloat_AsDouble(item) : -1;

@@ -77,6 +77,7 @@ class StepRun {
       Tensor* p = as_tensor(o);
       if (!p->extra || !p->extra->grad) continue;
       if (!is_plain(p) || !is_plain(p->extra->grad)) return false;
+      if (!entries_.empty() && entries_[0].param->device() != p->device()) return false;
       add(p, hyper, used);
     }
     return true;
@@ -95,8 +96,7 @@ class StepRun {
 
  private:
   static bool is_plain(Tensor* t) {
-    return !is_subclass(reinterpret_cast<PyObject*>(t)) && !levels_of(t) &&
-           t->storage->device.type == Device::CPU;
+    return !is_subclass(reinterpret_cast<PyObject*>(t)) && !levels_of(t) && has_data(t);
   }
 
   // An error about a parameter, which the model's name for it makes clear.
@@ -223,7 +223,7 @@ class StepRun {
     note_write(p);
     for (int k = 0; k < e.used; k++) note_write(e.slots[k]);
     if (!p->contiguous && !is_dense(p->sizes, p->strides))
-      p = copy_of(p, empty(p->sizes, p->dtype, kHost), true);
+      p = copy_of(p, empty(p->sizes, p->dtype, p->device()), true);
     step.n = p->numel * (is_complex(p->dtype) ? 2 : 1);
     step.dtype = real_of(p->dtype);
     step.param = p->data();
@@ -257,7 +257,8 @@ class StepRun {
     }
     for (int k = 0; k < e.scalars; k++) {
       Tensor* t = e.slots[k];
-      if (t->dtype == DType::F32) *t->host<float>() = float(scalars[k].value);
+      if (t->device() != kHost) ops::fill_data(t, scalars[k].value);
+      else if (t->dtype == DType::F32) *t->host<float>() = float(scalars[k].value);
       else if (t->dtype == DType::F64) *t->host<double>() = scalars[k].value;
       else ops::fill_data(t, scalars[k].value);
     }
@@ -274,7 +275,8 @@ class StepRun {
     size_t count = entries_.size();
     int64_t work = 0;
     for (size_t i = 0; i < count; i++) work += steps_[i].n;
-    if (work < kWorthUnlocking) return on(entries_[0].param).run_steps(steps_.data(), count);
+    if (work < kWorthUnlocking || entries_[0].param->device() != kHost)
+      return on(entries_[0].param).run_steps(steps_.data(), count);
     // Other threads may run meanwhile, drop a tensor or give it other memory.
     std::vector<Var> tensors;
     std::vector<Storage*> storages;

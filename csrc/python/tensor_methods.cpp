@@ -34,6 +34,8 @@ PyObject* element_to_python(DType dtype, const char* data) {
 }
 
 PyObject* tensor_item(const Tensor* t) {
+  if (t->device().type == Device::CUDA && !batch_of(t)) [[unlikely]]
+    return element_to_python(t->dtype, ops::on_host(alias(t))->data());
   require_plain(t, "calling .item() or making a Python number");
   return element_to_python(t->dtype, t->data());
 }
@@ -62,8 +64,9 @@ PyObject* item(PyObject* o, PyObject*) {
 PyObject* tolist(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     const Tensor* t = as_tensor(o);
-    require_plain(t, "calling .tolist()");
-    return nested_list(t, 0, t->data());
+    Var here = batch_of(t) ? alias(t) : ops::on_host(alias(t));
+    require_plain(batch_of(t) ? t : here.get(), "calling .tolist()");
+    return nested_list(here.get(), 0, here->data());
   });
 }
 
@@ -99,7 +102,7 @@ PyObject* data_ptr(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     if (!has_data(t)) return PyLong_FromLong(0);
-    require_plain(t, "taking the address");
+    if (t->device() == kHost || batch_of(t)) require_plain(t, "taking the address");
     own_memory(t->storage);
     return PyLong_FromVoidPtr(t->numel ? t->data() : nullptr);
   });

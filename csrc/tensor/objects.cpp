@@ -1,5 +1,7 @@
 #include "tensor/objects.h"
 
+#include "kernels/kernels.h"
+
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -167,7 +169,7 @@ thread_local std::vector<Device> outer_devices;
 PyObject* device_enter(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Device d = reinterpret_cast<DeviceObject*>(o)->value;
-    check_device(d, "device");
+    d = ready_device(d, "device");
     outer_devices.push_back(default_device());
     set_default_device(d);
     Py_INCREF(o);
@@ -303,16 +305,41 @@ Device device_value(PyObject* o) {
   fail_as(PyExc_TypeError, "expected a device, got ", Py_TYPE(o)->tp_name);
 }
 
-void check_device(Device d, const char* op) {
-  if (d.type == Device::CPU || d.type == Device::Meta) return;
+namespace {
+
+// Why there is no CUDA device; empty when it is ready.
+std::string start_cuda() {
+  PyObject* module = PyImport_ImportModule("rushlight.cuda._start");
+  PyObject* why = module ? PyObject_CallMethod(module, "start", nullptr) : nullptr;
+  Py_XDECREF(module);
+  if (!why) throw PythonError{};
+  std::string text = why == Py_None ? "" : PyUnicode_AsUTF8(why);
+  Py_DECREF(why);
+  return text;
+}
+
+}  // namespace
+
+Device ready_device(Device d, const char* op) {
+  if (d.type == Device::CPU || d.type == Device::Meta) return d;
+  std::string why = "rushlight computes on the CPU and on CUDA devices";
+  if (d.type == Device::CUDA) {
+    if (!kernel_tables[Device::CUDA]) why = start_cuda();
+    if (kernel_tables[Device::CUDA]) {
+      if (d.index > 0)
+        fail_as(PyExc_NotImplementedError, op, "(): device 'cuda:", int(d.index),
+                "': one process uses one CUDA device so far; choose it with CUDA_VISIBLE_DEVICES");
+      return {Device::CUDA, 0};
+    }
+  }
   const char* kind = kDeviceNames[d.type];
-  const char* advice =
-      "rushlight computes on the CPU only; say device='cpu', or ask is_available()";
+  const char* advice = "say device='cpu', or ask is_available()";
   if (d.type == Device::CUDA || d.type == Device::XPU)
     fail_as(PyExc_AssertionError, op, "(): Torch not compiled with ",
             d.type == Device::CUDA ? "CUDA" : "XPU", " enabled, and device '", kind,
-            "' was asked for: ", advice);
-  fail_as(PyExc_NotImplementedError, op, "(): Could not run on the '", kind, "' backend: ", advice);
+            "' was asked for: ", why, "; ", advice);
+  fail_as(PyExc_NotImplementedError, op, "(): Could not run on the '", kind, "' backend: ", why,
+          "; ", advice);
 }
 
 PyObject* device_object(Device d) {

@@ -16,8 +16,9 @@ PyObject* dtype_object(DType d);  // borrowed, one per dtype
 bool is_device(PyObject* o);
 Device device_value(PyObject* o);  // a device, "cuda:0" or an index; raises
 PyObject* device_object(Device device);
-// Raises, as torch built without the device does, for all but the CPU and meta; `op` asked for it.
-void check_device(Device device, const char* op);
+// The device with its number, ready for tensors. Raises, as torch built without it does, where there
+// is none; `op` asked for it.
+Device ready_device(Device device, const char* op);
 
 PyObject* size_object(const Ints& sizes);  // a Size (tuple subclass)
 
@@ -30,9 +31,12 @@ struct Generator {
   uint64_t seed;
   uint64_t offset;
   cpu::Mersenne* mersenne;  // torch's engine, when it draws in place of the counter
+  Device device;            // of the tensors that it fills; a counter on all but the CPU
 };
 bool is_generator(PyObject* o);
 Generator* default_generator();
+// The one to fill a tensor of this device with: `given`, unless it is the default of the CPU.
+Generator* generator_on(Device device, Generator* given);
 // The given generator, or the default one for None.
 Generator* generator_value(PyObject* o);
 

@@ -213,6 +213,11 @@ Var::Var(double value) : Var(empty({}, DType::F64, kHost)) {
 }
 
 void Tensor::fail_host_access() const {
+  if (device().type == Device::CUDA)
+    fail_as(PyExc_TypeError,
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
+            "copy the tensor to host memory first (shape ",
+            sizes, ").");
   fail_as(PyExc_NotImplementedError, "the elements of a meta tensor of shape ", sizes,
           " were asked for, but it has none: it is a shape and a dtype alone. Give a tensor with "
           "data, for example from to_empty(device='cpu').");

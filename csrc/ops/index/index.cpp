@@ -54,7 +54,7 @@ void check_fits(const Var& value, DType dtype) {
   if (!has_data(value.get())) return;
   Unrecorded once;
   c128 z;
-  on_host().convert(DType::C128, &z, 16, value.dtype(), value->host<char>(), 16, 1);
+  on_host().convert(DType::C128, &z, 16, value.dtype(), ops::on_host(value)->host<char>(), 16, 1);
   if ((z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
       overflows(z.imag(), dtype))
     fail("value cannot be converted to type ", kNativeNames[int(dtype)], " without overflow");
@@ -62,10 +62,10 @@ void check_fits(const Var& value, DType dtype) {
 
 }  // namespace
 
-Var scalar_of(const Var& value, DType dtype) {
+Var scalar_of(const Var& value, DType dtype, Device device) {
   check_fits(value, dtype);
   Plain plain;
-  Var number = empty({}, dtype, value.device());
+  Var number = empty({}, dtype, device);
   ops::copy_data(number.get(), value.get());
   return number;
 }

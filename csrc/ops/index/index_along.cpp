@@ -222,13 +222,13 @@ struct IndexCopy : Linear {
 RL_OP(IndexCopy)
 
 // A value and an index for index_fill, checked.
-Var fill_value(const Var& value, DType dtype) {
+Var fill_value(const Var& value, DType dtype, Device device) {
   check(value.dim() == 0,
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
         " dimension(s).");
   check(is_complex(dtype) || !is_complex(value.dtype()),
         "index_fill_(): Converting complex Scalar to non-complex type is not supported");
-  return scalar_of(value, dtype);
+  return scalar_of(value, dtype, device);
 }
 
 Var fill_index(const Var& input, int d, const Var& index) {
@@ -268,7 +268,8 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
     static constexpr bool out = false;                                                            \
     static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value) {       \
       int d = int(wrap_dim(dim, input.dim()));                                                    \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
+      Var number = fill_value(value, input.dtype(), input.device()),                              \
+          at = fill_index(input, d, index);                                                       \
       Var y = empty_like(input.get(), input.dtype());                                             \
       ops::copy_data(y.get(), input.get());                                                       \
       fill_slices(y.get(), d, at, number);                                                        \
@@ -282,7 +283,8 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
     static void into(Tensor* self, bool, const Var& input, int64_t dim, const Var& index,         \
                      const Var& value) {                                                          \
       int d = int(wrap_dim(dim, input.dim()));                                                    \
-      Var number = fill_value(value, input.dtype()), at = fill_index(input, d, index);            \
+      Var number = fill_value(value, input.dtype(), input.device()),                              \
+          at = fill_index(input, d, index);                                                       \
       if (may_repeat(self, value, "index_fill_")) {                                               \
         Var places = without_repeats(self);                                                       \
         bool one = places.size(d) != self->sizes[d];                                              \

@@ -15,7 +15,7 @@ Var fill_value(const Var& mask, const Var& value, DType dtype) {
   check(value.dim() == 0,
         "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
         value.dim(), " dimension(s).");
-  return scalar_of(value, dtype);
+  return scalar_of(value, dtype, mask.device());
 }
 
 // Where a mask is true for any of the elements that an expanded tensor has in one place.

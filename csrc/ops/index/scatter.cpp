@@ -71,7 +71,7 @@ Plan plan_scatter(const Tensor* into, int64_t dim, const Var& index, const Var& 
   plan.dim = int(wrap_dim(dim, into->dim()));
   if (index.numel() > 0) check_index_type(index, "scatter()", "int32/int64");
   bool number = src->wrapped_number;
-  if (number) plan.src = scalar_of(src, into->dtype);
+  if (number) plan.src = scalar_of(src, into->dtype, into->device());
   else
     check(src.dtype() == into->dtype,
           "scatter(): Expected self.dtype to be equal to src.dtype, got ", name(into->dtype),
@@ -420,7 +420,7 @@ struct ScatterValueReduce : Composite {
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t dim, const Var& index, const Var& value,
                      const std::string& reduce) {
-    Var src = ops::expand(scalar_of(value, input.dtype()), index.sizes());
+    Var src = ops::expand(scalar_of(value, input.dtype(), input.device()), index.sizes());
     return reduced(input, dim, index, src, reduce);
   }
   static void into(Tensor* self, bool inplace, const Var& input, int64_t dim, const Var& index,

@@ -177,7 +177,8 @@ Var search_sorted(const Var& edges, const Var& values, bool out_int32, bool righ
   if (is_complex(common) || common == DType::Bool)
     fail_as(PyExc_NotImplementedError, op, "(): not implemented for '", info(common).tensor_name,
             "'");
-  Var row = ops::contiguous(ops::to(edges, common)), x = ops::contiguous(ops::to(values, common));
+  Var row = ops::contiguous(ops::to(edges, common)),
+      x = ops::contiguous(ops::to(values, common, edges.device()));
   Var order = sorter ? ops::contiguous(sorter) : sorter;
   DType index_type = out_int32 ? DType::I32 : DType::I64;
   int64_t length = edges.sizes().back(), rows = length ? edges.numel() / length : 1;
@@ -327,16 +328,11 @@ struct HistC : NonDifferentiable {
           "torch.histc: max must be larger than min, got min ", min, " and max ", max);
     Var x = ops::contiguous(ops::to(input, compute_type(d)));
     if (min == max && x.numel() > 0) {
-      alignas(8) char low[8], high[8];
-      on(x).amin(x.dtype(), x->data(), low, 1, x.numel(), 1);
-      on(x).amax(x.dtype(), x->data(), high, 1, x.numel(), 1);
-      visit(x.dtype(), [&](auto zero) {
-        using T = decltype(zero);
-        if constexpr (std::is_floating_point_v<T>) {
-          min = *reinterpret_cast<T*>(low);
-          max = *reinterpret_cast<T*>(high);
-        }
-      });
+      Var low = empty({}, x.dtype(), x.device()), high = empty({}, x.dtype(), x.device());
+      on(x).amin(x.dtype(), x->data(), low->data(), 1, x.numel(), 1);
+      on(x).amax(x.dtype(), x->data(), high->data(), 1, x.numel(), 1);
+      min = has_data(x.get()) ? ops::number(low) : 0;
+      max = has_data(x.get()) ? ops::number(high) : 0;
     }
     if (min == max) {
       min -= 1;

@@ -75,8 +75,16 @@ Distinct distinct(const Var& x, int64_t n, int64_t width, const int64_t* order,
   return {values, inverse, ops::integers(sizes, x.device())};
 }
 
+// The same on the device that the elements were read from.
+Distinct on_device(Distinct found, Device device) {
+  for (Var& v : found) v = ops::to(v, v.dtype(), device);
+  return found;
+}
+
 Distinct distinct_elements(const Var& input, bool sorted, const char* op) {
   refuse_complex(input, op);
+  if (input.device().type == Device::CUDA)
+    return on_device(distinct_elements(ops::on_host(input), sorted, op), input.device());
   Var x = ops::contiguous(input), order;
   if (sorted && x.numel() > 0) {
     Var values = empty(x.sizes(), x.dtype(), x.device());
@@ -92,6 +100,8 @@ Distinct distinct_elements(const Var& input, bool sorted, const char* op) {
 
 Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char* op) {
   refuse_complex(input, op);
+  if (input.device().type == Device::CUDA)
+    return on_device(distinct_slices(ops::on_host(input), dim, sorted, op), input.device());
   if (input.dim() == 0)
     fail_as(PyExc_IndexError, op, "(): Dimension specified as ", dim,
             " but tensor has no dimensions");

@@ -377,7 +377,7 @@ void check_probabilities(const Var& x, const char* what) {
   int64_t item = itemsize(x.dtype());
   on(dense).amin(x.dtype(), dense->data(), ends->data(), 1, x.numel(), 1);
   on(dense).amax(x.dtype(), dense->data(), ends->data() + item, 1, x.numel(), 1);
-  Var as_double = ops::to(ends, DType::F64);
+  Var as_double = ops::on_host(ops::to(ends, DType::F64));
   double low = as_double->host<double>()[0], high = as_double->host<double>()[1];
   check(low >= 0 && high <= 1, "all elements of ", what,
         " should be between 0 and 1: "

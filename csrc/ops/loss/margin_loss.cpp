@@ -180,7 +180,7 @@ struct GaussianNllLoss : MarginLoss {
       Unrecorded once;
       Plain plain;
       Var all = batch_of(var.get()) ? all_samples(var.get()) : alias(var.get());
-      Var negative = ops::sum_all(all < Var(0));
+      Var negative = ops::on_host(ops::sum_all(all < Var(0)));
       if (*negative->host<int64_t>() > 0)
         fail_as(PyExc_ValueError,
                 "var has negative entry/entries (gaussian_nll_loss: ", *negative->host<int64_t>(),

@@ -23,9 +23,10 @@ struct Batch {
     check(batch_sizes.dim() == 1 && batch_sizes.dtype() == DType::I64 && batch_sizes.numel() > 0,
           "batch_sizes should always be a non-empty 1-dimensional int64 tensor, got ",
           info(batch_sizes.dtype()).tensor_name, " of shape ", batch_sizes.sizes());
-    require_plain(batch_sizes.get(), "stepping by sizes");
     Plain plain;
-    Var list = ops::contiguous(batch_sizes);
+    Var list = ops::on_host(ops::contiguous(batch_sizes));
+    require_plain(batch_of(batch_sizes.get()) ? batch_sizes.get() : list.get(),
+                  "stepping by sizes");
     Batch b{Ints(list->host<int64_t>(), int(list.numel())), 0};
     for (int t = 0; t < b.sizes.size(); t++) {
       check(b.sizes[t] > 0 && (t == 0 || b.sizes[t] <= b.sizes[t - 1]),

@@ -105,6 +105,7 @@ struct RandPerm : Sampling {
     check(n <= exact_integers(result), "randperm: n = ", n, " is too large for ", name(result));
     Var order = empty({n}, DType::I64, device);
     if (recording) refuse_recording("randperm");
+    generator = generator_on(device, generator);
     if (generator->mersenne && has_data(order.get())) {
       cpu::fill_permutation(*generator->mersenne, order->data<int64_t>(), n);
     } else {
@@ -197,11 +198,12 @@ struct Multinomial : NonDifferentiable {
           "without replacement: ",
           num_samples, " > ", cols);
     Var weights = ops::contiguous(ops::to(input, DType::F64));
-    if (has_data(weights.get()))
+    if (weights.device() == kHost)
       for (int64_t r = 0; r < rows; r++) check_row(weights->host<double>() + r * cols, cols);
     Var drawn = empty(input.dim() == 2 ? Ints{rows, num_samples} : Ints{num_samples}, DType::I64,
                       input.device());
     if (recording) refuse_recording("multinomial");
+    generator = generator_on(input.device(), generator);
     if (generator->mersenne && has_data(drawn.get())) {
       cpu::multinomial(*generator->mersenne, input.dtype(), weights->data<double>(), rows, cols,
                        num_samples, replacement, drawn->data<int64_t>());
@@ -232,7 +234,7 @@ Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Gene
   fill_normal(v.get(), 0, 1, generator);
   if (batch_of(std.get())) return ops::to(v * std + mean, dtype);
   Var deviations = ops::contiguous(ops::to(std, DType::F64));
-  if (!has_data(deviations.get()) || recording) return ops::to(v * std + mean, dtype);
+  if (deviations.device() != kHost || recording) return ops::to(v * std + mean, dtype);
   const double* s = deviations->host<double>();
   for (int64_t i = 0; i < deviations.numel(); i++)
     check(s[i] >= 0, "normal expects all elements of std >= 0.0, but found ", s[i]);

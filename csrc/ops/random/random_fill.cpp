@@ -100,6 +100,7 @@ void fill_in_vmap(Tensor* t, const Fill& fill) {
 
 template <class Counter, class Torch>
 void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const Torch& torch) {
+  generator = generator_on(t->device(), generator);
   auto fill = [&](Tensor* target) {
     if (target->numel == 0 || !has_data(target)) return;
     auto draw = [generator, counter, torch](Tensor* into) {
@@ -162,7 +163,7 @@ Var probabilities(const Var& p, const Ints& sizes) {
   check(can_expand(p.sizes(), sizes), "bernoulli_: probabilities of shape ", p.sizes(),
         " cannot be expanded to ", sizes);
   Var each = ops::contiguous(ops::to(p, DType::F64));
-  if (!has_data(each.get()) || recording) return ops::expand(each, sizes);
+  if (each.device() != kHost || recording) return ops::expand(each, sizes);
   const double* x = each->host<double>();
   for (int64_t i = 0; i < each.numel(); i++)
     check(x[i] >= 0 && x[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got ",
@@ -254,6 +255,7 @@ void fill_bernoulli(Tensor* t, double p, Generator* generator) {
 }
 
 void fill_bernoulli(Tensor* t, const Var& probabilities, DType type, Generator* generator) {
+  generator = generator_on(t->device(), generator);
   bool by_memory = generator->mersenne && !t->contiguous;
   Var each = ops::contiguous(by_memory ? permuted(probabilities, memory_order(t)) : probabilities);
   fill_rows(

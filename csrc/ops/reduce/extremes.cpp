@@ -71,7 +71,7 @@ Var mean_where(const Var& mask, const Var& t, const Dims& dim, bool keepdim) {
 bool is_nan(const Var& value) {
   if (!has_data(value.get())) return false;
   GradMode off(false);
-  double v = *ops::to(value, DType::F64)->host<double>();
+  double v = ops::number(value);
   return v != v;
 }
 

@@ -24,6 +24,13 @@ void fill_bits(Tensor* into, const void* value) {
   }
   Ints zero(into->dim()), strides = into->strides;
   for (int i = 0; i < strides.size(); i++) strides[i] *= size;
+  if (into->device().type == Device::CUDA) {
+    Var number = empty({}, into->dtype, into->device());
+    on(into).fill(into->dtype, number->data(), size, 1, value);
+    on(into).copy_strided(into->dtype, into->data(), strides.data(), into->dtype, number->data(),
+                          zero.data(), into->sizes.data(), into->dim());
+    return;
+  }
   on(into).copy_strided(into->dtype, into->data(), strides.data(), into->dtype, value, zero.data(),
                         into->sizes.data(), into->dim());
 }
@@ -360,17 +367,25 @@ Var zeros(const Ints& sizes, DType dtype, Device device) {
   return v;
 }
 
+Var on_host(const Var& v) {
+  if (v.device().type != Device::CUDA) return v;
+  Plain plain;
+  return to(v, v.dtype(), kHost);
+}
+
 double number(const Var& v) {
-  v->check_host_access();
+  Var here = on_host(v);
+  here->check_host_access();
   Unrecorded off;
   Plain plain;
-  return *to(v, DType::F64)->host<double>();
+  return *to(here, DType::F64)->host<double>();
 }
 int64_t whole_number(const Var& v) {
-  v->check_host_access();
+  Var here = on_host(v);
+  here->check_host_access();
   Unrecorded off;
   Plain plain;
-  return *to(v, DType::I64)->host<int64_t>();
+  return *to(here, DType::I64)->host<int64_t>();
 }
 
 Var integers(const std::vector<int64_t>& numbers, Device device) {
@@ -418,6 +433,26 @@ void copy_(const Var& into, const Var& src) {
   take_over(into.get(), history);
 }
 
+namespace {
+
+// From the host to a device or back: converted at the source, moved in one piece, laid out there.
+void copy_between(Tensor* into, const Tensor* src) {
+  Plain plain;
+  Var from = alias(src);
+  if (!(src->sizes == into->sizes)) from = expand(from, into->sizes);
+  if (from.dtype() != into->dtype) from = to(from, into->dtype);
+  bool same = from->strides == into->strides && is_dense(into->sizes, into->strides);
+  if (!same) from = contiguous(from);
+  Var target =
+      same || into->contiguous ? Var(into) : empty(into->sizes, into->dtype, into->device());
+  size_t bytes = size_t(into->numel * itemsize(into->dtype));
+  if (into->device() == kHost) on(src).read(target->data(), from->data(), bytes);
+  else on(into).write(target->data(), from->data(), bytes);
+  if (target.get() != into) copy_data(into, target.get());
+}
+
+}  // namespace
+
 void copy_data(Tensor* into, const Tensor* src) {
   if (batch_of(into) || batch_of(src)) [[unlikely]]
     return copy_batched(into, src);
@@ -431,6 +466,8 @@ void copy_data(Tensor* into, const Tensor* src) {
             src->sizes,
             ") Use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving a module "
             "from meta to a different device.");
+  if (into->device() != src->device()) [[unlikely]]
+    return copy_between(into, src);
   int64_t to_size = itemsize(into->dtype), from_size = itemsize(src->dtype);
   if (into->contiguous && src->contiguous && into->sizes == src->sizes) {
     if (into->dtype == src->dtype && into->numel * to_size <= 4096) {
@@ -468,7 +505,7 @@ void fill_data(Tensor* into, double value) {
   if (batch_of(into)) [[unlikely]]
     return fill_data(all_samples(into).get(), value);
   alignas(16) char bits[16];
-  on_host().convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
+  rl::on_host().convert(into->dtype, bits, 16, DType::F64, &value, 8, 1);
   fill_bits(into, bits);
 }
 

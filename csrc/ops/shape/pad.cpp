@@ -44,7 +44,7 @@ struct ConstantPad : Linear {
     }
     if (only_cuts(pad)) return cropped(input, pad);
     Var y = empty_suggested(input.get(), sizes, input.dtype()), into = y;
-    ops::copy_data(y.get(), scalar_of(value, input.dtype()).get());
+    ops::copy_data(y.get(), scalar_of(value, input.dtype(), input.device()).get());
     for (int k = 0; k < pad.size() / 2; k++) {
       int d = n - 1 - k;
       int64_t before = pad[2 * k], after = pad[2 * k + 1];

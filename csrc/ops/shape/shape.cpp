@@ -215,7 +215,7 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
   check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat, got shape ",
         repeats.sizes());
   GradMode off(false);
-  Var times = ops::contiguous(ops::to(repeats, DType::I64));
+  Var times = ops::on_host(ops::contiguous(ops::to(repeats, DType::I64)));
   const int64_t* t = times->host<int64_t>();
   int64_t total = 0;
   for (int64_t i = 0; i < times.numel(); i++) {
@@ -224,10 +224,10 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
   }
   check(!output_size || *output_size == total,
         "allocated size does not match required size: ", output_size.value_or(0), " and ", total);
-  Var positions = empty({total}, DType::I64, repeats.device());
+  Var positions = empty({total}, DType::I64, times.device());
   int64_t* to = positions->host<int64_t>();
   for (int64_t i = 0; i < times.numel(); i++) to = std::fill_n(to, t[i], i);
-  return positions;
+  return ops::to(positions, DType::I64, repeats.device());
 }
 
 struct RepeatInterleavePositions : NonDifferentiable {
@@ -424,7 +424,7 @@ struct TensorSplitIndices : Composite {
           info(where.dtype()).tensor_name);
     Var at = [&] {
       GradMode off(false);
-      return ops::contiguous(where);
+      return ops::on_host(ops::contiguous(where));
     }();
     if (where.dim() == 0) return split_into(input, *at->host<int64_t>(), dim);
     return split_at(input, Ints(at->host<int64_t>(), int(at.numel())), dim);

@@ -36,10 +36,11 @@ class Call:
 class StorageId:
     """Written as the persistent id of a storage."""
 
-    def __init__(self, key: str, type_name: Name, numel: int) -> None:
+    def __init__(self, key: str, type_name: Name, numel: int, location: str) -> None:
         self.key = key
         self.type_name = type_name
         self.numel = numel
+        self.location = location
 
 
 _STORAGE_TYPES = {dtype: Name("torch", name) for dtype, name in STORAGE_NAMES.items()}
@@ -131,12 +132,12 @@ class Pickler(_PythonPickler):
         key = self._keys.get(number)
         if key is None:
             key = self._keys[number] = str(len(self._keys))
-            self.storages[key] = _C._storage_tensor(tensor)
+            self.storages[key] = _C._storage_tensor(tensor).cpu()
             self.storage_dtypes[key] = dtype
-        size = self.storages[key].numel()
+        size, location = self.storages[key].numel(), str(tensor.device)
         if dtype is None:
-            return StorageId(key, _UNTYPED, size)
-        return StorageId(key, _STORAGE_TYPES[dtype], size // dtype.itemsize)
+            return StorageId(key, _UNTYPED, size, location)
+        return StorageId(key, _STORAGE_TYPES[dtype], size // dtype.itemsize, location)
 
     def _rebuild_arguments(self, tensor: _C.Tensor) -> tuple[Name, tuple[Any, ...]]:
         dtype = tensor.dtype
@@ -187,7 +188,7 @@ class Pickler(_PythonPickler):
         self._write_global(_REBUILD_V2)
         write(pickle.MARK + pickle.MARK + _text("storage"))
         self._write_global(storage.type_name)
-        write(_text(storage.key) + _text("cpu"))
+        write(_text(storage.key) + _text(storage.location))
         self.save_long(storage.numel)
         write((pickle.NONE if self._legacy else b"") + pickle.TUPLE + pickle.BINPERSID)
         self.save_long(offset)
@@ -207,7 +208,7 @@ class Pickler(_PythonPickler):
         self.save(self._storage_id(flat, None))
 
     def _save_storage_id(self, item: StorageId) -> None:
-        saved = ("storage", item.type_name, item.key, "cpu", item.numel)
+        saved = ("storage", item.type_name, item.key, item.location, item.numel)
         self.save((*saved, None) if self._legacy else saved, save_persistent_id=False)
         self.write(pickle.BINPERSID)
 

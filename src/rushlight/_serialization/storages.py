@@ -70,6 +70,10 @@ def default_restore_location(storage: Any, location: Any) -> Any:
     if kind == "meta":
         return LoadedStorage(storage._bytes.to("meta"), getattr(storage, "dtype", _C.uint8))
     if kind == "cuda":
+        from rushlight.cuda import is_available
+
+        if is_available():
+            return LoadedStorage(storage._bytes.to("cuda"), getattr(storage, "dtype", _C.uint8))
         raise RuntimeError(
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is "
             "False. If you are running on a CPU-only machine, please use torch.load with "

@@ -1,4 +1,4 @@
-"""CUDA is not there; its switches can be set all the same."""
+"""Switches of CUDA; they can be set without a device."""
 
 from __future__ import annotations
 
@@ -15,11 +15,21 @@ class _Matmul:
     """Precisions of matrix products on CUDA devices."""
 
     def __init__(self) -> None:
-        self.allow_tf32 = False
+        self._tf32 = False
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
         self.fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether products of floats may round their factors to TF32."""
+        return self._tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        self._tf32 = bool(allowed)
+        _C._cuda_set_tf32(self._tf32)
 
 
 matmul = _Matmul()

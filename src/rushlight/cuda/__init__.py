@@ -1,4 +1,7 @@
-"""CUDA as programs ask for it: there is no such device, queries say so, uses raise.
+"""CUDA devices: the one in use, its streams, events, memory and random numbers.
+
+Nothing of CUDA is needed until a program asks for it. Without a device queries say so and uses
+raise.
 
 >>> import rushlight as torch
 >>> torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -7,39 +10,37 @@ device(type='cpu')
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
+from rushlight import _C
 from rushlight._absent import OutOfMemoryError as OutOfMemoryError
-from rushlight._absent import absent_class, fail, failing, of_name, rest
+from rushlight._absent import absent_class, failing, of_name, rest
 from rushlight.cuda import memory as memory
 from rushlight.cuda import random as random
+from rushlight.cuda import streams as streams
+from rushlight.cuda._start import found, require
 from rushlight.cuda.memory import *
 from rushlight.cuda.random import *
+from rushlight.cuda.streams import *
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from typing import Any
 
 __all__ = [
-    "AcceleratorError", "CUDAGraph", "CudaError", "DeferredCudaCallError", "Event",
-    "ExternalStream", "OutOfMemoryError", "Stream", "StreamContext", "can_device_access_peer",
-    "current_blas_handle", "current_device", "current_stream", "default_stream", "device",
+    "AcceleratorError", "CUDAGraph", "CudaError", "DeferredCudaCallError", "OutOfMemoryError",
+    "can_device_access_peer", "current_blas_handle", "current_device", "device",
     "device_count", "device_of", "get_arch_list", "get_device_capability", "get_device_name",
     "get_device_properties", "get_gencode_flags", "get_sync_debug_mode", "has_half", "init",
     "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-    "is_initialized", "is_tf32_supported", "set_device", "set_stream", "set_sync_debug_mode",
-    "stream", "synchronize", "utilization",
+    "is_initialized", "is_tf32_supported", "set_device", "set_sync_debug_mode",
+    "synchronize", "utilization",
 ]  # fmt: skip
 __all__ += memory.__all__
 __all__ += random.__all__
+__all__ += streams.__all__
 
 has_half = True
 _initialized = False  # libraries read it
 
-Stream = absent_class("cuda", "Stream", "A queue of work on a CUDA device.")
-ExternalStream = absent_class("cuda", "ExternalStream", "A queue that another library made.")
-Event = absent_class("cuda", "Event", "A point in a queue of work.")
 CUDAGraph = absent_class("cuda", "CUDAGraph", "Recorded work of a CUDA device.")
 
 
@@ -56,47 +57,47 @@ class DeferredCudaCallError(Exception):
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU only.
+    """Whether there is an NVIDIA driver with a device.
 
     >>> import rushlight as torch
-    >>> torch.cuda.is_available()
-    False
+    >>> torch.cuda.is_available() == (torch.cuda.device_count() > 0)
+    True
     """
-    return False
+    return found()[0] > 0
 
 
 def is_initialized() -> bool:
-    """False: there is nothing to initialise.
+    """Whether the device was used: it is made ready when a program first asks for it.
 
     >>> import rushlight as torch
     >>> torch.cuda.is_initialized()
     False
     """
-    return False
+    return _C._cuda_started()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: there is no device.
+    """Whether bfloat16 is a type of the device: on every device there is.
 
     >>> import rushlight as torch
-    >>> torch.cuda.is_bf16_supported()
-    False
+    >>> torch.cuda.is_bf16_supported() == torch.cuda.is_available()
+    True
     """
-    return False
+    return is_available()
 
 
 def is_tf32_supported() -> bool:
-    """False: there is no device.
+    """Whether products of floats may use TF32: since compute capability 8.0.
 
     >>> import rushlight as torch
-    >>> torch.cuda.is_tf32_supported()
-    False
+    >>> torch.cuda.is_tf32_supported() in (True, torch.cuda.is_available())
+    True
     """
-    return False
+    return is_available() and get_device_capability()[0] >= 8
 
 
 def is_current_stream_capturing() -> bool:
-    """False: there is no stream.
+    """False: work is not recorded.
 
     >>> import rushlight as torch
     >>> torch.cuda.is_current_stream_capturing()
@@ -106,27 +107,27 @@ def is_current_stream_capturing() -> bool:
 
 
 def device_count() -> int:
-    """0.
+    """How many devices the driver has; one process uses the first.
 
     >>> import rushlight as torch
-    >>> torch.cuda.device_count()
-    0
+    >>> torch.cuda.device_count() >= 0
+    True
     """
-    return 0
+    return found()[0]
 
 
 def get_arch_list() -> list[str]:
-    """An empty list: no kernels for CUDA devices.
+    """The architectures that kernels are compiled for: the device's own.
 
     >>> import rushlight as torch
-    >>> torch.cuda.get_arch_list()
-    []
+    >>> len(torch.cuda.get_arch_list()) == min(torch.cuda.device_count(), 1)
+    True
     """
-    return []
+    return ["sm_{}{}".format(*get_device_capability())] if is_available() else []
 
 
 def get_gencode_flags() -> str:
-    """An empty string: no kernels for CUDA devices.
+    """An empty string: kernels are compiled when they are first used.
 
     >>> import rushlight as torch
     >>> torch.cuda.get_gencode_flags()
@@ -146,33 +147,149 @@ def get_sync_debug_mode() -> int:
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Nothing: there is no device to synchronise with.
+    """Nothing: synchronisation is not watched.
 
     >>> import rushlight as torch
     >>> torch.cuda.set_sync_debug_mode("warn")
     """
 
 
-init = failing("cuda", "init", "Prepares the devices.")
-synchronize = failing("cuda", "synchronize", "Waits for a device.")
-current_device = failing("cuda", "current_device", "The number of the device in use.")
-set_device = failing("cuda", "set_device", "Chooses the device.")
-get_device_name = failing("cuda", "get_device_name", "The name of a device.")
-get_device_capability = failing("cuda", "get_device_capability", "What a device can do.")
-get_device_properties = failing("cuda", "get_device_properties", "The facts about a device.")
-can_device_access_peer = failing("cuda", "can_device_access_peer", "Whether devices are linked.")
-current_stream = failing("cuda", "current_stream", "The queue in use.")
-default_stream = failing("cuda", "default_stream", "The first queue of a device.")
-set_stream = failing("cuda", "set_stream", "Chooses the queue.")
+def init() -> None:
+    """Makes the device ready, which the first use of it does too.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.init()
+    """
+    require("init")
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until all work of the device is done; raises what kernels found wrong.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.synchronize()
+    """
+    require("synchronize")
+    _C._cuda_synchronize()
+
+
+def current_device() -> int:
+    """The number of the device in use.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.current_device() == 0
+    """
+    require("current_device")
+    return 0
+
+
+def _number(device: Any, name: str) -> int:
+    """The number of a device that is there."""
+    require(name)
+    if device is None:
+        return 0
+    index = device if isinstance(device, int) else (_C.device(device).index or 0)
+    if index != 0:
+        raise NotImplementedError(
+            f"torch.cuda.{name}(): device {index}: one process uses one CUDA device so far; "
+            "choose it with CUDA_VISIBLE_DEVICES"
+        )
+    return index
+
+
+def set_device(device: Any) -> None:
+    """Chooses the device: the first is in use.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_device(0)
+    """
+    if not isinstance(device, int) or device >= 0:
+        _number(device, "set_device")
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of a device.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_name()
+    """
+    _number(device, "get_device_name")
+    return _C._cuda_properties()["name"]
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of a device: (9, 0) for Hopper.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     major, minor = torch.cuda.get_device_capability()
+    """
+    _number(device, "get_device_capability")
+    facts = _C._cuda_properties()
+    return facts["major"], facts["minor"]
+
+
+class _Properties:
+    """The facts about a device."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.__dict__.update(facts)
+        self.gcnArchName = ""
+        self.is_multi_gpu_board = False
+
+    def __repr__(self) -> str:
+        f = self.__dict__
+        return (
+            f"_CudaDeviceProperties(name='{f['name']}', major={f['major']}, minor={f['minor']}, "
+            f"total_memory={f['total_memory'] >> 20}MB, "
+            f"multi_processor_count={f['multi_processor_count']}, "
+            f"L2_cache_size={f['L2_cache_size'] >> 20}MB)"
+        )
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """The facts about a device: name, total_memory, multi_processor_count, major, minor, ...
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_properties(0).total_memory > 0
+    """
+    _number(device, "get_device_properties")
+    return _Properties(_C._cuda_properties())
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether one device reads the memory of another: one is in use.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     assert not torch.cuda.can_device_access_peer(0, 0)
+    """
+    _number(device, "can_device_access_peer")
+    return False
+
+
 current_blas_handle = failing("cuda", "current_blas_handle", "The handle of cuBLAS.")
-ipc_collect = failing("cuda", "ipc_collect", "Frees memory that other processes have left.")
 utilization = failing("cuda", "utilization", "How busy a device is.")
 
 
-class device:
-    """``with device(index):`` another device is in use; entering raises, for there is none.
+def ipc_collect() -> None:
+    """Nothing to free: memory is not shared between processes.
 
-    A negative index or None changes nothing, and so works.
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.ipc_collect()
+    """
+    require("ipc_collect")
+
+
+class device:
+    """``with device(index):`` that device is in use. A negative index or None changes nothing.
 
     >>> import rushlight as torch
     >>> with torch.cuda.device(None):
@@ -187,7 +304,8 @@ class device:
         if isinstance(self.idx, int) and self.idx < 0:
             return
         if self.idx is not None:
-            fail("cuda", "device", RuntimeError)
+            require("device", RuntimeError)
+            _number(self.idx, "device")
 
     def __exit__(self, *error: Any) -> None:
         pass
@@ -206,24 +324,8 @@ class device_of(device):
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else -1)
 
 
-def stream(stream: Any) -> AbstractContextManager[Any]:
-    """``with stream(None):`` nothing changes; there are no streams.
-
-    >>> import rushlight as torch
-    >>> with torch.cuda.stream(None):
-    ...     torch.ones(2)
-    tensor([1., 1.])
-    """
-    if stream is not None:
-        fail("cuda", "stream", RuntimeError)
-    return nullcontext()
-
-
-StreamContext = stream
-
-
 def __getattr__(name: str) -> Any:
-    if name in ("amp", "graphs", "nvtx", "streams"):
+    if name in ("amp", "graphs", "nvtx"):
         import importlib
 
         return importlib.import_module(f"rushlight.cuda.{name}")

@@ -1,8 +1,10 @@
-"""The memory of CUDA devices: none is in use."""
+"""The memory of the CUDA device: what tensors hold and what is kept for reuse."""
 
 from __future__ import annotations
 
+from rushlight import _C
 from rushlight._absent import failing
+from rushlight.cuda._start import found, require
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -17,34 +19,54 @@ __all__ = [
     "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
+_fraction = 1.0
+
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes that tensors take on a device: 0.
+    """Bytes that tensors take on the device.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_allocated()
     0
     """
-    return 0
+    return _C._cuda_memory_stats()["allocated"]
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes that the allocator holds on a device: 0.
+    """Bytes that were taken from the device, those kept for reuse included.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_reserved()
     0
     """
-    return 0
+    return _C._cuda_memory_stats()["reserved"]
 
 
-memory_cached = memory_reserved
-max_memory_allocated = memory_allocated
-max_memory_reserved = max_memory_cached = memory_reserved
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that tensors took since the start or the last reset.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.max_memory_allocated()
+    0
+    """
+    return _C._cuda_memory_stats()["peak_allocated"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes that were taken from the device since the start or the last reset.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.max_memory_reserved()
+    0
+    """
+    return _C._cuda_memory_stats()["peak_reserved"]
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Figures of the allocator: none. ``rushlight.memory_stats()`` has those of the CPU.
+    """Figures of the allocator; none without a device. ``rushlight.memory_stats()`` has the CPU's.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_stats()
@@ -52,21 +74,46 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     """
     from collections import OrderedDict
 
-    return OrderedDict()
+    if not _C._cuda_started():
+        return OrderedDict()
+    s = _C._cuda_memory_stats()
+    figures: dict[str, Any] = {
+        "allocated_bytes.all.allocated": None,
+        "allocated_bytes.all.current": s["allocated"],
+        "allocated_bytes.all.peak": s["peak_allocated"],
+        "allocation.all.allocated": s["allocations"],
+        "allocation.all.current": s["blocks"],
+        "allocation.all.freed": s["frees"],
+        "num_alloc_retries": s["retries"],
+        "num_ooms": s["failures"],
+        "reserved_bytes.all.current": s["reserved"],
+        "reserved_bytes.all.peak": s["peak_reserved"],
+        "segment.all.allocated": s["segment_allocations"],
+        "segment.all.current": s["segments"],
+        "segment.all.freed": s["segment_frees"],
+    }
+    return OrderedDict((name, value) for name, value in figures.items() if value is not None)
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Figures of the allocator: none.
+    """The same figures as dicts in dicts, by the parts of their names.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_stats_as_nested_dict()
     {}
     """
-    return {}
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *outer, last = name.split(".")
+        into = nested
+        for part in outer:
+            into = into.setdefault(part, {})
+        into[last] = value
+    return nested
 
 
 def memory_snapshot(*args: Any, **kwargs: Any) -> list[Any]:
-    """The allocator's blocks: none.
+    """The allocator's blocks: not listed.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_snapshot()
@@ -76,48 +123,99 @@ def memory_snapshot(*args: Any, **kwargs: Any) -> list[Any]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The allocator's figures as text: that there is no device.
+    """The allocator's figures as text.
 
     >>> import rushlight as torch
-    >>> torch.cuda.memory_summary()
-    'no CUDA device: 0 bytes allocated'
+    >>> print(torch.cuda.memory_summary())
+    allocated          0.0 MiB   peak          0.0 MiB
+    reserved           0.0 MiB   peak          0.0 MiB
+    blocks 0, allocations 0, segments 0, retries 0, out of memory 0
     """
-    return "no CUDA device: 0 bytes allocated"
+    s = _C._cuda_memory_stats()
+    rows = [
+        f"{name:<10}{s[name] / 2**20:>12.1f} MiB   peak{s['peak_' + name] / 2**20:>13.1f} MiB"
+        for name in ("allocated", "reserved")
+    ]
+    rows.append(
+        f"blocks {s['blocks']}, allocations {s['allocations']}, segments {s['segments']}, "
+        f"retries {s['retries']}, out of memory {s['failures']}"
+    )
+    return "\n".join(rows)
 
 
 def list_gpu_processes(device: Any = None) -> str:
-    """The processes on a device as text: that there is no device.
+    """The processes on a device as text: this one.
 
     >>> import rushlight as torch
     >>> torch.cuda.list_gpu_processes()
     'no CUDA device: no processes'
     """
-    return "no CUDA device: no processes"
+    if not found()[0]:
+        return "no CUDA device: no processes"
+    import os
+
+    return f"GPU:0\nprocess {os.getpid()} uses {memory_reserved() / 2**20:.1f} MB GPU memory"
 
 
 def empty_cache() -> None:
-    """Nothing to give back. ``rushlight.empty_cache()`` does it for the CPU.
+    """Gives memory that no tensor uses back to the device.
+
+    ``rushlight.empty_cache()`` does it for the CPU.
 
     >>> import rushlight as torch
     >>> torch.cuda.empty_cache()
     """
+    _C._cuda_memory_empty()
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing to start anew.
+    """The peaks start anew from what is in use.
 
     >>> import rushlight as torch
     >>> torch.cuda.reset_peak_memory_stats()
     """
+    _C._cuda_memory_reset_peak()
 
 
 reset_accumulated_memory_stats = reset_peak_memory_stats
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
-mem_get_info = failing("cuda", "mem_get_info", "Free and total bytes of a device.")
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and total bytes of the device.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     free, total = torch.cuda.mem_get_info()
+    """
+    require("mem_get_info")
+    return _C._cuda_memory_info()
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Limits what this process takes to a part of the device's memory; more is out of memory.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_per_process_memory_fraction(1.0)
+    """
+    global _fraction
+    require("set_per_process_memory_fraction")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    _fraction = float(fraction)
+    _C._cuda_memory_limit(int(fraction * _C._cuda_memory_info()[1]) if fraction < 1 else -1)
+
+
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """What part of the device's memory this process may take.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_per_process_memory_fraction() <= 1
+    """
+    require("get_per_process_memory_fraction")
+    return _fraction
+
+
 memory_usage = failing("cuda", "memory_usage", "How busy a device's memory is.")
-set_per_process_memory_fraction = failing(
-    "cuda", "set_per_process_memory_fraction", "Limits what this process may take."
-)
-get_per_process_memory_fraction = failing(
-    "cuda", "get_per_process_memory_fraction", "What this process may take."
-)

@@ -1,8 +1,9 @@
-"""Random numbers of CUDA devices: seeding none of them always succeeds."""
+"""Random numbers of the CUDA device: a counter (Philox), the same numbers on any device."""
 
 from __future__ import annotations
 
-from rushlight._absent import failing
+from rushlight import _C
+from rushlight.cuda._start import found, require
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -14,46 +15,81 @@ __all__ = [
     "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
 ]  # fmt: skip
 
-default_generators: tuple[Any, ...] = ()
+default_generators: tuple[Any, ...] = (_C._cuda_generator(),)
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device: there is none.
+    """Seeds the device; without one, nothing comes of it.
 
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed(0)
     """
-    int(seed)
+    default_generators[0].manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds all devices: there are none.
+    """Seeds all devices; without one, nothing comes of it.
 
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed_all(0)
     """
-    int(seed)
+    default_generators[0].manual_seed(seed)
 
 
 def seed() -> None:
-    """Seeds the current device from the system's entropy: there is none.
+    """Seeds the device from the system's entropy.
 
     >>> import rushlight as torch
     >>> torch.cuda.seed()
     """
+    default_generators[0].seed()
 
 
 seed_all = seed
 
 
-def get_rng_state_all() -> list[Any]:
-    """The state of each device: an empty list.
+def initial_seed() -> int:
+    """The seed of the device.
 
     >>> import rushlight as torch
-    >>> torch.cuda.get_rng_state_all()
-    []
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.manual_seed(7)
+    ...     assert torch.cuda.initial_seed() == 7
     """
-    return []
+    require("initial_seed")
+    return default_generators[0].initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """The state of the device's generator: a tensor of bytes.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     state = torch.cuda.get_rng_state()
+    """
+    require("get_rng_state")
+    return default_generators[0].get_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Sets the state of the device's generator.
+
+    >>> import rushlight as torch
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_rng_state(torch.cuda.get_rng_state())
+    """
+    require("set_rng_state")
+    default_generators[0].set_state(new_state)
+
+
+def get_rng_state_all() -> list[Any]:
+    """The state of each device.
+
+    >>> import rushlight as torch
+    >>> len(torch.cuda.get_rng_state_all()) == min(torch.cuda.device_count(), 1)
+    True
+    """
+    return [get_rng_state()] if found()[0] else []
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
@@ -64,8 +100,3 @@ def set_rng_state_all(new_states: Iterable[Any]) -> None:
     """
     for state in new_states:
         set_rng_state(state)
-
-
-initial_seed = failing("cuda", "initial_seed", "The seed of a device.")
-get_rng_state = failing("cuda", "get_rng_state", "The state of a device's generator.")
-set_rng_state = failing("cuda", "set_rng_state", "Sets the state of a device's generator.")

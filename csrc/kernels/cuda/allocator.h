@@ -1,0 +1,33 @@
+// The device's memory: blocks are cut from segments, kept and reused in the order of the stream
+// that they were made for. Called with the GIL held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/driver.h"
+
+namespace rl::cuda {
+
+struct DeviceMemoryStats {
+  int64_t allocated, peak_allocated;  // bytes in live blocks
+  int64_t reserved, peak_reserved;    // bytes taken from the device
+  int64_t blocks, allocations, frees;
+  int64_t segments, segment_allocations, segment_frees;
+  int64_t retries, failures;  // of requests that found the device full
+};
+DeviceMemoryStats device_memory_stats();
+void reset_peak_device_memory();
+// Segments that hold nothing go back to the device.
+void empty_device_cache();
+// Blocks beyond this many bytes are refused; negative: no limit.
+void limit_device_memory(int64_t bytes);
+// The block is used by this stream too: it is not reused before that work is done.
+void use_on_stream(const void* data, Stream stream);
+
+// Memory of the host that the device reads directly. Null when there is none.
+void* allocate_pinned(size_t bytes);
+void release_pinned(void* data);
+bool is_pinned(const void* data);
+
+}  // namespace rl::cuda

@@ -1,0 +1,152 @@
+// Attention: products by the library with a softmax between them.
+#include "kernels/cuda/kernels.h"
+#include "tensor/error.h"
+
+namespace rl::cuda {
+
+namespace {
+
+constexpr char kText[] = R"(
+struct Mask {
+  const T* data;
+  int64 batch, head, row, col;
+};
+struct Shape {
+  int64 heads, queries, keys;
+  int causal;
+};
+
+// Scores of a query become probabilities; lse is infinite where it sees nothing.
+extern "C" __global__ void probabilities(T* scores, Mask mask, T* lse, Shape s) {
+  int64 line = blockIdx.x, q = line % s.queries, h = line / s.queries % s.heads,
+        b = line / s.queries / s.heads;
+  T* x = scores + line * s.keys;
+  const T* m = mask.data ? mask.data + b * mask.batch + h * mask.head + q * mask.row : 0;
+  int64 end = s.causal && q + 1 < s.keys ? q + 1 : s.keys;
+  A most = -A(INFINITY), sum = 0;
+  for (int64 i = threadIdx.x; i < end; i += blockDim.x) {
+    A v = A(x[i]) + (m ? A(m[i * mask.col]) : A(0));
+    x[i] = T(v);
+    most = Larger()(v, most);
+  }
+  most = block_all(most, -A(INFINITY), Larger());
+  bool blind = most == -A(INFINITY);
+  for (int64 i = threadIdx.x; i < end; i += blockDim.x) {
+    A v = blind ? A(0) : exp(A(x[i]) - most);
+    x[i] = T(v);
+    sum += v;
+  }
+  sum = block_all(sum, A(0), Plus());
+  A scale = blind ? A(0) : 1 / sum;
+  for (int64 i = threadIdx.x; i < s.keys; i += blockDim.x)
+    x[i] = i < end ? T(A(x[i]) * scale) : T(0);
+  if (threadIdx.x == 0 && lse) lse[line] = T(blind ? A(INFINITY) : most + log(sum));
+}
+// The same from lse, which is kept.
+extern "C" __global__ void probabilities_again(T* scores, Mask mask, const T* lse, Shape s) {
+  int64 line = blockIdx.x, q = line % s.queries, h = line / s.queries % s.heads,
+        b = line / s.queries / s.heads;
+  T* x = scores + line * s.keys;
+  const T* m = mask.data ? mask.data + b * mask.batch + h * mask.head + q * mask.row : 0;
+  int64 end = s.causal && q + 1 < s.keys ? q + 1 : s.keys;
+  A shift = A(lse[line]);
+  for (int64 i = threadIdx.x; i < s.keys; i += blockDim.x) {
+    A v = i < end ? A(x[i]) + (m ? A(m[i * mask.col]) : A(0)) : -A(INFINITY);
+    x[i] = T(shift == A(INFINITY) ? A(0) : exp(v - shift));
+  }
+}
+// gp becomes the gradient of the scores: p * (gp - sum(p * gp)).
+extern "C" __global__ void score_gradient(const T* p, T* gp, int64 keys) {
+  int64 line = blockIdx.x;
+  p += line * keys;
+  gp += line * keys;
+  A sum = 0;
+  for (int64 i = threadIdx.x; i < keys; i += blockDim.x) sum += A(p[i]) * A(gp[i]);
+  sum = block_all(sum, A(0), Plus());
+  for (int64 i = threadIdx.x; i < keys; i += blockDim.x) gp[i] = T(A(p[i]) * (A(gp[i]) - sum));
+}
+)";
+
+struct Shape {
+  int64_t heads, queries, keys;
+  int causal;
+};
+
+unsigned threads_for(int64_t n) { return n > 512 ? 256 : n > 128 ? 128 : n > 32 ? 64 : 32; }
+
+// [batch, key heads, heads that share one]: a matrix at each.
+struct Operand3 {
+  const void* data;
+  int64_t batch, head, row;
+  bool shared;  // one for all heads of a key head
+};
+
+class Heads3 {
+ public:
+  explicit Heads3(DType d, const AttentionShape& s) : d_(d), s_(s) {}
+  static Operand3 of(const Heads& h, bool shared) {
+    return {h.data, h.batch, h.head, h.row, shared};
+  }
+  // c = alpha * (a or a^T) (b or b^T) at every position; summed over the sharing heads when c is
+  // shared.
+  void multiply(const Operand3& a, bool turn_a, const Operand3& b, bool turn_b, const Operand3& c,
+                int64_t m, int64_t n, int64_t k, double alpha) const {
+    int64_t group = s_.heads / s_.key_heads;
+    auto outer = [&](const Operand3& x) { return x.shared ? x.head : x.head * group; };
+    auto inner = [&](const Operand3& x) { return x.shared ? int64_t(0) : x.head; };
+    BatchDim dims[] = {{s_.batch, a.batch, b.batch, c.batch, false},
+                       {s_.key_heads, outer(a), outer(b), outer(c), false},
+                       {group, inner(a), inner(b), inner(c), c.shared && group > 1}};
+    auto ref = [](const Operand3& x, bool turned) {
+      return turned ? MatrixRef{x.data, 1, x.row} : MatrixRef{x.data, x.row, 1};
+    };
+    gemm_nd(d_, dims, 3, m, n, k, alpha, ref(a, turn_a), ref(b, turn_b), 0,
+            const_cast<void*>(c.data), c.row);
+  }
+  Operand3 scores(void* data) const {
+    return {data, s_.heads * s_.queries * s_.keys, s_.queries * s_.keys, s_.keys, false};
+  }
+
+ private:
+  DType d_;
+  const AttentionShape& s_;
+};
+
+}  // namespace
+
+void attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, ScoreMask mask,
+               Heads out, void* lse) {
+  int64_t lines = s.batch * s.heads * s.queries;
+  if (lines == 0) return;
+  Heads3 h(d, s);
+  Scratch room(lines * s.keys * itemsize(d));
+  Operand3 scores = h.scores(room.get<void>());
+  h.multiply(h.of(q, false), false, h.of(k, true), true, scores, s.queries, s.keys, s.width,
+             s.scale);
+  static Kernel kernel(kText, "probabilities");
+  Shape shape{s.heads, s.queries, s.keys, s.causal};
+  launch(kernel.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), mask, lse, shape);
+  h.multiply(scores, false, h.of(v, true), false, h.of(out, false), s.queries, s.value_width,
+             s.keys, 1);
+}
+
+void attention_backward(DType d, const AttentionShape& s, Heads g, Heads q, Heads k, Heads v,
+                        ScoreMask mask, Heads, const void* lse, Heads gq, Heads gk, Heads gv) {
+  int64_t lines = s.batch * s.heads * s.queries;
+  if (lines == 0) return;
+  Heads3 h(d, s);
+  Scratch room(lines * s.keys * itemsize(d)), more(lines * s.keys * itemsize(d));
+  Operand3 p = h.scores(room.get<void>()), gp = h.scores(more.get<void>());
+  h.multiply(h.of(q, false), false, h.of(k, true), true, p, s.queries, s.keys, s.width, s.scale);
+  static Kernel again(kText, "probabilities_again"), gradient(kText, "score_gradient");
+  Shape shape{s.heads, s.queries, s.keys, s.causal};
+  launch(again.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), mask, lse, shape);
+  h.multiply(p, true, h.of(g, false), false, h.of(gv, true), s.keys, s.value_width, s.queries, 1);
+  h.multiply(h.of(g, false), false, h.of(v, true), true, gp, s.queries, s.keys, s.value_width, 1);
+  launch(gradient.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), more.get<void>(),
+         s.keys);
+  h.multiply(gp, false, h.of(k, true), false, h.of(gq, false), s.queries, s.width, s.keys, s.scale);
+  h.multiply(gp, true, h.of(q, false), false, h.of(gk, true), s.keys, s.width, s.queries, s.scale);
+}
+
+}  // namespace rl::cuda

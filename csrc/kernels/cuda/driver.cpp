@@ -1,0 +1,166 @@
+#include "kernels/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cuda/allocator.h"
+#include "kernels/cuda/kernels.h"
+#include "tensor/error.h"
+
+namespace rl::cuda {
+
+Driver driver;
+constinit thread_local bool context_is_set = false;
+constinit thread_local Stream stream = nullptr;
+bool blocking = false;
+
+namespace {
+
+void* library = nullptr;
+Context context = nullptr;
+int device = 0;
+Fault* fault = nullptr;  // the host's view
+Fault* fault_on_device = nullptr;
+
+}  // namespace
+
+void* open_library(const std::string& folders, const char* const* names, std::string& tried) {
+  auto attempt = [&](const std::string& path) -> void* {
+    void* found = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!found) tried += (tried.empty() ? "" : ", ") + path;
+    return found;
+  };
+  // Folders first: NVIDIA's wheels are of versions that fit each other.
+  for (size_t start = 0; start < folders.size();) {
+    size_t end = std::min(folders.find(':', start), folders.size());
+    std::string folder = folders.substr(start, end - start);
+    start = end + 1;
+    for (const char* const* name = names; *name; name++) {
+      std::string path = folder + "/" + *name;
+      if (FILE* file = std::fopen(path.c_str(), "rb")) {
+        std::fclose(file);
+        if (void* found = attempt(path)) return found;
+      }
+    }
+  }
+  for (const char* const* name = names; *name; name++)
+    if (void* found = attempt(*name)) return found;
+  return nullptr;
+}
+
+int open_driver(const std::string& folders, std::string& why) {
+  static int count = -1;
+  static std::string reason;
+  why = reason;
+  if (count >= 0) return count;
+  count = 0;
+  static const char* const names[] = {"libcuda.so.1", "libcuda.so", nullptr};
+  std::string tried;
+  library = open_library(folders, names, tried);
+  if (!library) {
+    why = reason = "no NVIDIA driver was found (" + tried + ")";
+    return 0;
+  }
+  bool whole = true;
+#define X(name, symbol, parameters)                                              \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, symbol)); \
+  if (!driver.name)                                                              \
+    why = reason = concat("the NVIDIA driver is too old: no ", symbol), whole = false;
+  RL_CUDA_DRIVER(X)
+#undef X
+  if (!whole) return 0;
+  Result result = driver.init(0);
+  if (result == 0) result = driver.device_count(&count);
+  if (result != 0) {
+    const char* text = nullptr;
+    driver.error_text(result, &text);
+    why = reason = concat("the NVIDIA driver reports: ", text ? text : "an unknown error");
+    count = 0;
+  } else if (count == 0) {
+    why = reason = "the NVIDIA driver sees no device";
+  }
+  return count;
+}
+
+bool is_started() { return context != nullptr; }
+
+void start_device() {
+  if (context) return;
+  ok(driver.device_get(&device, 0), "finding the device");
+  Context made;
+  ok(driver.retain_context(&made, device), "making the device's context");
+  ok(driver.set_context(made), "entering the device's context");
+  context_is_set = true;
+  void* host;
+  ok(driver.host_allocate(&host, sizeof(Fault), 2 /* mapped */), "allocating pinned memory");
+  Address address;
+  ok(driver.host_address(&address, host, 0), "mapping pinned memory");
+  std::memset(host, 0, sizeof(Fault));
+  fault = static_cast<Fault*>(host);
+  fault_on_device = reinterpret_cast<Fault*>(address);
+  const char* wish = std::getenv("CUDA_LAUNCH_BLOCKING");
+  blocking = wish && std::strcmp(wish, "0") != 0 && *wish;
+  context = made;
+  multiprocessors = attribute(kMultiprocessors);
+  use_table();
+}
+
+int attribute(int which) {
+  int value = 0;
+  ok(driver.device_attribute(&value, which, device), "asking for a property of the device");
+  return value;
+}
+
+void set_context() {
+  ok(driver.set_context(context), "entering the device's context");
+  context_is_set = true;
+}
+
+void fail_cuda(Result error, const char* doing) {
+  const char *name = nullptr, *text = nullptr;
+  driver.error_name(error, &name);
+  driver.error_text(error, &text);
+  fail("CUDA error: ", text ? text : "unknown error", " (", name ? name : "?", ") while ", doing);
+}
+
+void wait_for(Stream which) {
+  enter();
+  ok(driver.stream_wait(which), "waiting for a stream");
+  raise_faults();
+}
+
+void wait_for_device() {
+  enter();
+  ok(driver.wait_context(), "waiting for the device");
+  raise_faults();
+}
+
+Fault* fault_address() { return fault_on_device; }
+
+void raise_faults() {
+  if (!fault || __atomic_load_n(&fault->state, __ATOMIC_ACQUIRE) != 2) return;
+  Fault found = *fault;
+  __atomic_store_n(&fault->state, 0, __ATOMIC_RELEASE);
+  switch (found.reason) {
+    case kTargetOutOfRange:
+      fail_as(PyExc_IndexError, "Target ", found.value, " is out of bounds: position ", found.at,
+              ", with ", found.size, " classes (found by an earlier kernel on the device)");
+    case kProbability:
+      fail("probability tensor contains either `inf`, `nan` or element < 0 (row ", found.at,
+           "; found by an earlier kernel on the device)");
+    default:
+      fail_as(PyExc_IndexError, "index ", found.value, " is out of bounds for dimension with size ",
+              found.size, " (position ", found.at, "; found by an earlier kernel on the device)");
+  }
+}
+
+void after_launch(Result result) {
+  ok(result, "launching a kernel");
+  if (blocking) wait_for(stream);
+}
+
+}  // namespace rl::cuda

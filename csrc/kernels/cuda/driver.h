@@ -1,0 +1,175 @@
+// libcuda, opened by name at run time: the entry points in use, the device, streams and launches.
+// Nothing of CUDA is needed to build or to import.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rl::cuda {
+
+using Address = unsigned long long;
+using Result = int;
+struct ContextObject;
+struct ModuleObject;
+struct FunctionObject;
+struct StreamObject;
+struct EventObject;
+using Context = ContextObject*;
+using Module = ModuleObject*;
+using Function = FunctionObject*;
+using Stream = StreamObject*;  // null: the device's first stream
+using Event = EventObject*;
+
+struct Uuid {
+  char bytes[16];
+};
+
+// X(name here, name in the library, parameters)
+#define RL_CUDA_DRIVER(X)                                                                          \
+  X(init, "cuInit", (unsigned flags))                                                              \
+  X(driver_version, "cuDriverGetVersion", (int* version))                                          \
+  X(error_name, "cuGetErrorName", (Result error, const char** text))                               \
+  X(error_text, "cuGetErrorString", (Result error, const char** text))                             \
+  X(device_count, "cuDeviceGetCount", (int* count))                                                \
+  X(device_get, "cuDeviceGet", (int* device, int ordinal))                                         \
+  X(device_name, "cuDeviceGetName", (char* name, int length, int device))                          \
+  X(device_memory, "cuDeviceTotalMem_v2", (size_t* bytes, int device))                             \
+  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))             \
+  X(device_uuid, "cuDeviceGetUuid", (Uuid * uuid, int device))                                     \
+  X(retain_context, "cuDevicePrimaryCtxRetain", (Context * context, int device))                   \
+  X(set_context, "cuCtxSetCurrent", (Context context))                                             \
+  X(wait_context, "cuCtxSynchronize", ())                                                          \
+  X(memory_info, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                 \
+  X(memory_allocate, "cuMemAlloc_v2", (Address * data, size_t bytes))                              \
+  X(memory_free, "cuMemFree_v2", (Address data))                                                   \
+  X(host_allocate, "cuMemHostAlloc", (void** data, size_t bytes, unsigned flags))                  \
+  X(host_free, "cuMemFreeHost", (void* data))                                                      \
+  X(host_address, "cuMemHostGetDevicePointer_v2", (Address * address, void* data, unsigned flags)) \
+  X(copy_to_device, "cuMemcpyHtoDAsync_v2",                                                        \
+    (Address out, const void* in, size_t bytes, Stream stream))                                    \
+  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* out, Address in, size_t bytes, Stream stream))    \
+  X(copy_on_device, "cuMemcpyDtoDAsync_v2",                                                        \
+    (Address out, Address in, size_t bytes, Stream stream))                                        \
+  X(set_bytes, "cuMemsetD8Async", (Address out, unsigned char value, size_t count, Stream stream)) \
+  X(stream_create, "cuStreamCreateWithPriority", (Stream * stream, unsigned flags, int priority))  \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream stream))                                         \
+  X(stream_wait, "cuStreamSynchronize", (Stream stream))                                           \
+  X(stream_query, "cuStreamQuery", (Stream stream))                                                \
+  X(stream_wait_event, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))          \
+  X(stream_priorities, "cuCtxGetStreamPriorityRange", (int* least, int* greatest))                 \
+  X(event_create, "cuEventCreate", (Event * event, unsigned flags))                                \
+  X(event_destroy, "cuEventDestroy_v2", (Event event))                                             \
+  X(event_record, "cuEventRecord", (Event event, Stream stream))                                   \
+  X(event_wait, "cuEventSynchronize", (Event event))                                               \
+  X(event_query, "cuEventQuery", (Event event))                                                    \
+  X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))            \
+  X(module_load, "cuModuleLoadData", (Module * module, const void* image))                         \
+  X(module_function, "cuModuleGetFunction", (Function * function, Module module, const char* of))  \
+  X(launch_kernel, "cuLaunchKernel",                                                               \
+    (Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,           \
+     unsigned bz, unsigned shared_bytes, Stream stream, void** arguments, void** extra))
+
+struct Driver {
+#define X(name, symbol, parameters) Result(*name) parameters;
+  RL_CUDA_DRIVER(X)
+#undef X
+};
+extern Driver driver;
+
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotReady = 600;
+
+// What cuDeviceGetAttribute is asked for.
+enum Attribute {
+  kMaxThreadsPerBlock = 1,
+  kWarpSize = 10,
+  kClockRate = 13,
+  kMultiprocessors = 16,
+  kIntegrated = 18,
+  kPciBus = 33,
+  kPciDevice = 34,
+  kMemoryClock = 36,
+  kBusWidth = 37,
+  kL2Cache = 38,
+  kMaxThreadsPerMultiprocessor = 39,
+  kPciDomain = 50,
+  kMajor = 75,
+  kMinor = 76,
+  kSharedPerMultiprocessor = 81,
+  kRegistersPerMultiprocessor = 82,
+  kIsMultiGpu = 84,
+  kSharedPerBlock = 8,
+  kSharedPerBlockOptin = 97,
+};
+
+// Raises what the driver said, with what was being done.
+[[noreturn]] void fail_cuda(Result error, const char* doing);
+inline void ok(Result result, const char* doing) {
+  if (result != 0) [[unlikely]]
+    fail_cuda(result, doing);
+}
+
+// A library by its names, the first that opens; null, with what was tried added to `tried`.
+void* open_library(const std::string& folders, const char* const* names, std::string& tried);
+// Opens libcuda and counts devices; how many there are. 0 with a reason in `why` when it fails.
+int open_driver(const std::string& folders, std::string& why);
+// Makes the first device ready; the table of kernels is in use from then on. Raises.
+void start_device();
+bool is_started();
+int attribute(int which);        // of the device
+inline int multiprocessors = 1;  // set by start_device
+
+// Every thread says once which context it uses.
+extern constinit thread_local bool context_is_set;
+void set_context();
+inline void enter() {
+  if (!context_is_set) [[unlikely]]
+    set_context();
+}
+
+// The stream that this thread's work goes to.
+extern constinit thread_local Stream stream;
+
+// Waits for the stream, then raises what kernels complained of.
+void wait_for(Stream stream);
+void wait_for_device();
+
+// ---- What kernels find wrong: noted in memory that the host sees, raised at the next wait.
+
+struct Fault {
+  int state;   // 0: none; 1: being written; 2: written
+  int reason;  // FaultReason
+  int64_t at;  // the position of the number
+  int64_t value;
+  int64_t size;
+};
+enum FaultReason { kIndexOutOfRange = 1, kTargetOutOfRange = 2, kProbability = 3 };
+Fault* fault_address();  // for kernels
+void raise_faults();
+extern bool blocking;  // every launch is waited for (CUDA_LAUNCH_BLOCKING)
+void after_launch(Result result);
+
+// ---- Launches
+
+struct Grid {
+  unsigned x, y = 1;
+};
+
+template <class... Arguments>
+void launch(Function function, Grid grid, unsigned threads, const Arguments&... arguments) {
+  enter();
+  void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  Result result =
+      driver.launch_kernel(function, grid.x, grid.y, 1, threads, 1, 1, 0, stream, list, nullptr);
+  if (result != 0 || blocking) [[unlikely]]
+    after_launch(result);
+}
+
+// Blocks that cover n items, `per_block` each; kernels step through the rest.
+inline Grid grid_for(int64_t n, int64_t per_block) {
+  int64_t blocks = (n + per_block - 1) / per_block, most = int64_t(multiprocessors) * 32;
+  return {unsigned(blocks < 1 ? 1 : blocks > most ? most : blocks)};
+}
+
+}  // namespace rl::cuda

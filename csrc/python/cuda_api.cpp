@@ -1,0 +1,325 @@
+// torch.cuda: the device, its streams, events and memory.
+#include "python/cuda_api.h"
+#include "kernels/cuda/allocator.h"
+#include "kernels/cuda/compiler.h"
+#include "kernels/cuda/driver.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/kernels.h"
+#include "python/op_object.h"
+#include "python/tensor_type.h"
+#include "tensor/tensor.h"
+
+namespace rl {
+namespace {
+
+using namespace cuda;
+
+PyObject* none() { return new_reference(Py_None); }
+
+// The GIL is given up while the device is waited for; what kernels complain of is raised after.
+template <class Wait>
+void waiting(const Wait& wait) {
+  enter();
+  Result result;
+  Py_BEGIN_ALLOW_THREADS;
+  enter();
+  result = wait();
+  Py_END_ALLOW_THREADS;
+  ok(result, "waiting for the device");
+  raise_faults();
+}
+
+// _cuda_open(library folders, cache folder) -> (number of devices, why there is none).
+PyObject* open(PyObject*, PyObject* args) {
+  const char *folders, *cache;
+  if (!PyArg_ParseTuple(args, "ss", &folders, &cache)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    set_folders(folders, cache);
+    std::string why;
+    int count = open_driver(folders, why);
+    return Py_BuildValue("is", count, why.c_str());
+  });
+}
+
+PyObject* start(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    start_device();
+    return none();
+  });
+}
+
+PyObject* started(PyObject*, PyObject*) { return PyBool_FromLong(is_started()); }
+
+PyObject* properties(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    enter();
+    char name[256] = {};
+    size_t bytes = 0;
+    Uuid uuid{};
+    int version = 0;
+    ok(driver.device_name(name, sizeof name, 0), "asking for the device's name");
+    ok(driver.device_memory(&bytes, 0), "asking for the device's memory");
+    ok(driver.device_uuid(&uuid, 0), "asking for the device's number");
+    driver.driver_version(&version);
+    return Py_BuildValue(
+        "{s:s,s:n,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:i}", "name", name,
+        "total_memory", Py_ssize_t(bytes), "major", attribute(kMajor), "minor", attribute(kMinor),
+        "multi_processor_count", attribute(kMultiprocessors), "warp_size", attribute(kWarpSize),
+        "L2_cache_size", attribute(kL2Cache), "max_threads_per_multi_processor",
+        attribute(kMaxThreadsPerMultiprocessor), "max_threads_per_block",
+        attribute(kMaxThreadsPerBlock), "regs_per_multiprocessor",
+        attribute(kRegistersPerMultiprocessor), "shared_memory_per_block",
+        attribute(kSharedPerBlock), "shared_memory_per_block_optin",
+        attribute(kSharedPerBlockOptin), "shared_memory_per_multiprocessor",
+        attribute(kSharedPerMultiprocessor), "is_integrated", attribute(kIntegrated), "uuid",
+        PyBytes_FromStringAndSize(uuid.bytes, 16), "driver_version", version);
+  });
+}
+
+PyObject* synchronize(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    waiting([] { return driver.wait_context(); });
+    return none();
+  });
+}
+
+// ---- streams and events: their addresses
+
+Stream as_stream(unsigned long long handle) { return reinterpret_cast<Stream>(handle); }
+Event as_event(unsigned long long handle) { return reinterpret_cast<Event>(handle); }
+
+template <class F>
+PyObject* with_one(PyObject* o, const F& f) {
+  unsigned long long handle = PyLong_AsUnsignedLongLong(o);
+  if (handle == (unsigned long long)(-1) && PyErr_Occurred()) return nullptr;
+  return guarded([&]() -> PyObject* {
+    enter();
+    return f(handle);
+  });
+}
+template <class F>
+PyObject* with_two(PyObject* args, const F& f) {
+  unsigned long long a, b;
+  if (!PyArg_ParseTuple(args, "KK", &a, &b)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    enter();
+    return f(a, b);
+  });
+}
+
+PyObject* stream_new(PyObject*, PyObject* priority) {
+  long wish = PyLong_AsLong(priority);
+  if (wish == -1 && PyErr_Occurred()) return nullptr;
+  return guarded([&]() -> PyObject* {
+    enter();
+    Stream made;
+    ok(driver.stream_create(&made, 1 /* apart from the first stream */, int(wish)),
+       "making a stream");
+    return PyLong_FromVoidPtr(made);
+  });
+}
+PyObject* stream_get(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<unsigned long long>(stream));
+}
+PyObject* stream_set(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    stream = as_stream(handle);
+    return none();
+  });
+}
+PyObject* stream_synchronize(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    waiting([&] { return driver.stream_wait(as_stream(handle)); });
+    return none();
+  });
+}
+PyObject* stream_query(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    Result result = driver.stream_query(as_stream(handle));
+    if (result != kNotReady) ok(result, "asking a stream");
+    return PyBool_FromLong(result == 0);
+  });
+}
+PyObject* stream_wait_event(PyObject*, PyObject* args) {
+  return with_two(args, [](auto which, auto event) {
+    ok(driver.stream_wait_event(as_stream(which), as_event(event), 0), "waiting for an event");
+    return none();
+  });
+}
+PyObject* stream_priorities(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    enter();
+    int least, greatest;
+    ok(driver.stream_priorities(&least, &greatest), "asking for priorities");
+    return Py_BuildValue("ii", least, greatest);
+  });
+}
+PyObject* event_new(PyObject*, PyObject* flags) {
+  unsigned long wish = PyLong_AsUnsignedLong(flags);
+  if (PyErr_Occurred()) return nullptr;
+  return guarded([&]() -> PyObject* {
+    enter();
+    Event made;
+    ok(driver.event_create(&made, unsigned(wish)), "making an event");
+    return PyLong_FromVoidPtr(made);
+  });
+}
+PyObject* event_delete(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    driver.event_destroy(as_event(handle));
+    return none();
+  });
+}
+PyObject* event_record(PyObject*, PyObject* args) {
+  return with_two(args, [](auto event, auto which) {
+    ok(driver.event_record(as_event(event), as_stream(which)), "recording an event");
+    return none();
+  });
+}
+PyObject* event_synchronize(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    waiting([&] { return driver.event_wait(as_event(handle)); });
+    return none();
+  });
+}
+PyObject* event_query(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    Result result = driver.event_query(as_event(handle));
+    if (result != kNotReady) ok(result, "asking an event");
+    return PyBool_FromLong(result == 0);
+  });
+}
+PyObject* event_elapsed(PyObject*, PyObject* args) {
+  return with_two(args, [](auto start, auto end) {
+    float milliseconds = 0;
+    ok(driver.event_elapsed(&milliseconds, as_event(start), as_event(end)),
+       "measuring the time between events");
+    return PyFloat_FromDouble(milliseconds);
+  });
+}
+
+// ---- memory
+
+PyObject* memory_stats(PyObject*, PyObject*) {
+  DeviceMemoryStats s = device_memory_stats();
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated",
+                       s.allocated, "peak_allocated", s.peak_allocated, "reserved", s.reserved,
+                       "peak_reserved", s.peak_reserved, "blocks", s.blocks, "allocations",
+                       s.allocations, "frees", s.frees, "segments", s.segments,
+                       "segment_allocations", s.segment_allocations, "segment_frees",
+                       s.segment_frees, "retries", s.retries, "failures", s.failures);
+}
+PyObject* memory_reset_peak(PyObject*, PyObject*) {
+  reset_peak_device_memory();
+  return none();
+}
+PyObject* memory_empty(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    empty_device_cache();
+    return none();
+  });
+}
+PyObject* memory_limit(PyObject*, PyObject* o) {
+  long long bytes = PyLong_AsLongLong(o);
+  if (bytes == -1 && PyErr_Occurred()) return nullptr;
+  limit_device_memory(bytes);
+  return none();
+}
+PyObject* memory_info(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    enter();
+    size_t free, total;
+    ok(driver.memory_info(&free, &total), "asking for the device's memory");
+    return Py_BuildValue("nn", Py_ssize_t(free), Py_ssize_t(total));
+  });
+}
+PyObject* record_stream(PyObject*, PyObject* args) {
+  PyObject* o;
+  unsigned long long handle;
+  if (!PyArg_ParseTuple(args, "O!K", &TensorType, &o, &handle)) return nullptr;
+  use_on_stream(as_tensor(o)->storage->data, as_stream(handle));
+  return none();
+}
+
+// _cuda_pinned(like): an uninitialised tensor of the host in memory that the device reads.
+PyObject* pinned(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) fail_as(PyExc_TypeError, "_cuda_pinned expects a tensor");
+    const Tensor* t = as_tensor(o);
+    int64_t bytes = t->numel * itemsize(t->dtype);
+    void* data = allocate_pinned(size_t(bytes));
+    check(data, "pin_memory: the system has no ", bytes, " bytes that can be pinned");
+    PyObject* owner = PyCapsule_New(
+        data, nullptr, [](PyObject* c) { release_pinned(PyCapsule_GetPointer(c, nullptr)); });
+    if (!owner) throw PythonError{};
+    Var like = empty_like(t, t->dtype, Device{Device::Meta});
+    Var made =
+        wrap_storage(foreign_storage(data, bytes, owner), t->sizes, like->strides, 0, t->dtype);
+    return reinterpret_cast<PyObject*>(made.release());
+  });
+}
+PyObject* pinned_query(PyObject*, PyObject* o) {
+  return PyBool_FromLong(is_tensor(o) && is_pinned(as_tensor(o)->storage->data));
+}
+
+// ---- what there is
+
+PyObject* kernels(PyObject*, PyObject*) {
+  int count;
+  const KernelState* all = kernel_states(&count);
+  PyObject* list = PyList_New(0);
+  for (int i = 0; list && i < count; i++) {
+    PyObject* item = Py_BuildValue("sO", all[i].name, all[i].there ? Py_True : Py_False);
+    if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+PyObject* set_tf32(PyObject*, PyObject* o) {
+  int yes = PyObject_IsTrue(o);
+  if (yes < 0) return nullptr;
+  allow_tf32 = yes;
+  return none();
+}
+PyObject* compiler(PyObject*, PyObject*) {
+  CompilerStats s = compiler_stats();
+  return Py_BuildValue("{s:L,s:L,s:L}", "compiled", s.compiled, "from_disk", s.from_disk, "loaded",
+                       s.loaded);
+}
+
+}  // namespace
+
+PyMethodDef cuda_functions[] = {
+    {"_cuda_open", open, METH_VARARGS, nullptr},
+    {"_cuda_start", start, METH_NOARGS, nullptr},
+    {"_cuda_started", started, METH_NOARGS, nullptr},
+    {"_cuda_properties", properties, METH_NOARGS, nullptr},
+    {"_cuda_synchronize", synchronize, METH_NOARGS, nullptr},
+    {"_cuda_stream_new", stream_new, METH_O, nullptr},
+    {"_cuda_stream_get", stream_get, METH_NOARGS, nullptr},
+    {"_cuda_stream_set", stream_set, METH_O, nullptr},
+    {"_cuda_stream_synchronize", stream_synchronize, METH_O, nullptr},
+    {"_cuda_stream_query", stream_query, METH_O, nullptr},
+    {"_cuda_stream_wait_event", stream_wait_event, METH_VARARGS, nullptr},
+    {"_cuda_stream_priorities", stream_priorities, METH_NOARGS, nullptr},
+    {"_cuda_event_new", event_new, METH_O, nullptr},
+    {"_cuda_event_delete", event_delete, METH_O, nullptr},
+    {"_cuda_event_record", event_record, METH_VARARGS, nullptr},
+    {"_cuda_event_synchronize", event_synchronize, METH_O, nullptr},
+    {"_cuda_event_query", event_query, METH_O, nullptr},
+    {"_cuda_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
+    {"_cuda_memory_stats", memory_stats, METH_NOARGS, nullptr},
+    {"_cuda_memory_reset_peak", memory_reset_peak, METH_NOARGS, nullptr},
+    {"_cuda_memory_empty", memory_empty, METH_NOARGS, nullptr},
+    {"_cuda_memory_limit", memory_limit, METH_O, nullptr},
+    {"_cuda_memory_info", memory_info, METH_NOARGS, nullptr},
+    {"_cuda_record_stream", record_stream, METH_VARARGS, nullptr},
+    {"_cuda_pinned", pinned, METH_O, nullptr},
+    {"_cuda_is_pinned", pinned_query, METH_O, nullptr},
+    {"_cuda_kernels", kernels, METH_NOARGS, nullptr},
+    {"_cuda_set_tf32", set_tf32, METH_O, nullptr},
+    {"_cuda_compiler", compiler, METH_NOARGS, nullptr},
+    {},
+};
+
+}  // namespace rl

@@ -1,0 +1,10 @@
+// The functions of _C under torch.cuda.
+#pragma once
+
+#include <Python.h>
+
+namespace rl {
+
+extern PyMethodDef cuda_functions[];
+
+}  // namespace rl

@@ -1,0 +1,149 @@
+"""CUDA without a GPU: the driver layer and the kernels' texts on an emulated device.
+
+A small libcuda, NVRTC and cuBLASLt of ours (emulated/cuda.cpp) executes on the host; the checks in
+on_cuda/ run on it in a process of their own, as tools/cuda_check runs them on a real device.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+from rushlight import _C
+
+TESTS = Path(__file__).parent
+COMPILER = shutil.which("g++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="the emulator compiles kernels by g++")
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory):
+    """A folder with the libraries."""
+    folder = tmp_path_factory.mktemp("emulated")
+    library = folder / "libcuda.so.1"
+    source = TESTS / "emulated" / "cuda.cpp"
+    command = [COMPILER, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", library, source, "-ldl"]
+    subprocess.run(command, check=True)
+    for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
+        (folder / name).symlink_to(library)
+    return folder
+
+
+def settings(emulator, **more):
+    found = {"RUSHLIGHT_CUDA_PATH": str(emulator), "RUSHLIGHT_CACHE": str(emulator / "cache")}
+    paths = [str(Path(torch.__file__).parent.parent), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    return os.environ | found | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | more
+
+
+def run(emulator, program, **more):
+    """What a program prints on the emulated device."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=settings(emulator, **more), capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check(emulator, file, *options, **more):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(
+        [*command, TESTS / "on_cuda" / file], env=settings(emulator, **more), capture_output=True,
+        text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+@needs_compiler
+class TestEmulated:
+    def test_the_device(self, emulator):
+        check(emulator, "check_device.py")
+
+    def test_training(self, emulator):
+        check(emulator, "check_training.py", "-k", "gpt or adamw or halves or clipped or second")
+
+    def test_ops(self, emulator):
+        # A sample of the law; tools/cuda_check runs all of it.
+        check(emulator, "check_ops.py", "-k", "float32", RUSHLIGHT_CUDA_PART="0/16")
+
+
+SMALL = "import rushlight as torch; x = torch.ones(3, device='cuda'); "
+
+
+@needs_compiler
+class TestCache:
+    def test_kernels_are_compiled_once(self, emulator):
+        program = SMALL + "print((x * 3).tolist(), *torch._C._cuda_compiler().values())"
+        first = run(emulator, program, RUSHLIGHT_CACHE=str(emulator / "own"))
+        second = run(emulator, program, RUSHLIGHT_CACHE=str(emulator / "own"))
+        assert first.startswith("[3.0, 3.0, 3.0]")
+        assert second.split()[-3] == "0"  # compiled
+        assert second.split()[-2] == first.split()[-3]  # read
+
+    def test_a_damaged_file_is_found_out(self, emulator):
+        program = SMALL + "print((x * 5).tolist())"
+        run(emulator, program, RUSHLIGHT_CACHE=str(emulator / "damaged"))
+        for file in (emulator / "damaged" / "cuda").iterdir():
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+        text = run(emulator, program, RUSHLIGHT_CACHE=str(emulator / "damaged"))
+        assert text == "[5.0, 5.0, 5.0]\n"
+
+    def test_a_folder_of_others_is_not_used(self, emulator):
+        folder = emulator / "open" / "cuda"
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        run(emulator, SMALL + "x * 7", RUSHLIGHT_CACHE=str(emulator / "open"))
+        assert not list(folder.iterdir())
+
+
+@needs_compiler
+class TestFailures:
+    def test_launches(self, emulator):
+        program = SMALL + (
+            "y = x * 2\ntry:\n  y = x * 2\nexcept RuntimeError as e:\n  print(e)\n"
+            "print((x * 2).tolist())"
+        )
+        text = run(emulator, program, EMULATED_CUDA_FAIL="launch:3")
+        assert "CUDA error: unspecified launch failure" in text
+        assert text.endswith("[2.0, 2.0, 2.0]\n")
+
+    def test_the_driver(self, emulator):
+        program = "import rushlight as torch; print(torch.cuda.is_available())"
+        assert run(emulator, program, EMULATED_CUDA_FAIL="init:1") == "False\n"
+
+    def test_memory_that_runs_out(self, emulator):
+        program = """
+import rushlight as torch
+a = torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
+del a
+b = torch.empty(90 << 20, dtype=torch.uint8, device="cuda")  # what was kept is given back for it
+try:
+    torch.empty(90 << 20, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as e:
+    print(e)
+print(torch.cuda.memory_stats()["num_ooms"], torch.cuda.memory_stats()["num_alloc_retries"])
+"""
+        text = run(emulator, program, EMULATED_CUDA_MEMORY=str(128 << 20))
+        assert "CUDA out of memory. Tried to allocate" in text
+        assert text.endswith("1 2\n")
+
+    def test_without_cublas(self, emulator):
+        program = (
+            "import rushlight as torch; a = torch.arange(6.0, device='cuda').reshape(2, 3); "
+            "print((a @ a.T).tolist())"
+        )
+        text = run(emulator, program, EMULATED_CUDA_NO_BLAS="1")
+        assert text == "[[5.0, 14.0], [14.0, 50.0]]\n"
+
+
+def test_the_table_of_kernels_says_what_is_there():
+    kernels = dict(_C._cuda_kernels())
+    assert kernels["pointwise"]
+    assert kernels["gemm"]
+    assert sum(kernels.values()) > len(kernels) / 2
