@@ -140,6 +140,9 @@ _lazy_names = {
     **dict.fromkeys(
         (
             "conv_tbc",
+            "frexp",
+            "histogramdd",
+            "index_reduce",
             "gcd",
             "gradient",
             "grid_sampler",

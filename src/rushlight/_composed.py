@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "alias_copy", "as_strided_copy", "conv_tbc", "detach_copy", "expand_copy", "gcd", "gradient",
-    "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "histogram", "lcm", "nanmedian",
+    "alias_copy", "as_strided_copy", "conv_tbc", "detach_copy", "expand_copy", "frexp", "gcd",
+    "gradient", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "histogram", "histogramdd",
+    "index_reduce", "lcm", "nanmedian",
     "nanquantile", "narrow_copy", "nonzero_static", "permute_copy", "quantile", "renorm",
     "select_copy", "slice_copy", "split_copy", "split_with_sizes", "split_with_sizes_copy",
     "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unravel_index",
@@ -358,6 +359,130 @@ def histogram(
     if out is not None:
         return named(_into(out[0], hist), _into(out[1], edges))
     return named(hist, edges)
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """How many of the points [..., dimensions] each cell of a grid holds; with the grid's edges.
+
+    >>> import rushlight as torch
+    >>> points = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [2.0, 2.0]])
+    >>> torch.histogramdd(points, bins=[3, 3]).hist
+    tensor([[0., 1., 0.],
+            [1., 0., 0.],
+            [1., 0., 1.]])
+    """
+    from rushlight.return_types import histogramdd as named
+
+    x = input.detach()
+    if x.dim() < 2:
+        raise RuntimeError(
+            f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {x.dim()}"
+        )
+    x = x.reshape(-1, x.shape[-1])
+    dims = x.shape[1]
+    each = [bins] * dims if isinstance(bins, int) else list(bins)
+    if len(each) != dims:
+        raise RuntimeError(
+            f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-dimensional "
+            f"histogram but got {len(each)}"
+        )
+    edges: list[Tensor] = []
+    shape: list[int] = []
+    place: Any = None
+    inside: Any = None
+    for d, count in enumerate(each):
+        column = x[:, d].contiguous()
+        limits = None if range is None else (range[2 * d], range[2 * d + 1])
+        edge = histogram(column[:0] if limits else column, count, range=limits).bin_edges
+        size = edge.shape[0] - 1
+        cell = (_ops["searchsorted"](edge.contiguous(), column, right=True) - 1).clamp(0, size - 1)
+        within = (column >= edge[0]) & (column <= edge[-1])
+        inside = within if inside is None else inside & within
+        place = cell if place is None else place * size + cell
+        edges.append(edge)
+        shape.append(size)
+    total = 1
+    for size in shape:
+        total *= size
+    amounts = _ops["ones_like"](x[:, 0]) if weight is None else weight.detach().reshape(-1)
+    hist = _ops["zeros"](total, dtype=x.dtype)
+    hist = hist.index_add(0, place[inside], amounts[inside].to(x.dtype)).reshape(shape)
+    if density:
+        hist = hist / hist.sum()
+        for d, edge in enumerate(edges):
+            sizes = [1] * dims
+            sizes[d] = shape[d]
+            hist = hist / (edge[1:] - edge[:-1]).reshape(sizes)
+    return named(hist, tuple(edges))
+
+
+def frexp(input: Tensor) -> Any:
+    """Mantissas in [0.5, 1) with the sign, and exponents of 2: their products are the numbers.
+
+    >>> import rushlight as torch
+    >>> torch.frexp(torch.tensor([3.0, -0.25])).mantissa
+    tensor([ 0.7500, -0.5000])
+    """
+    from rushlight.return_types import frexp as named
+
+    if not input.is_floating_point():
+        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {input.dtype}")
+    wide = input.detach().to(_C.float64)
+    plain = (wide != 0) & wide.isfinite()
+    size = _ops["where"](plain, wide.abs(), 1.0)
+    power = size.log2().floor() + 1
+
+    def scaled(x: Any, exponent: Any) -> Any:  # in two steps, which do not overflow
+        half = (exponent / 2).floor()
+        return x * _ops["exp2"](-half) * _ops["exp2"](half - exponent)
+
+    share = scaled(size, power)
+    power = power + (share >= 1).to(power.dtype) - (share < 0.5).to(power.dtype)
+    power = _ops["where"](plain, power, 0.0)
+    mantissa = scaled(input.to(_C.float64), power).to(input.dtype)
+    return named(mantissa, power.to(_C.int32))
+
+
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Any = None,
+) -> Tensor:
+    """Slices of source joined to those that the index names, by a product, mean or extreme.
+
+    >>> import rushlight as torch
+    >>> x, index = torch.ones(3), torch.tensor([0, 2, 0])
+    >>> torch.index_reduce(x, 0, index, torch.tensor([2.0, 3.0, 4.0]), "prod")
+    tensor([8., 1., 3.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
+        )
+    if index.dim() > 1:
+        raise RuntimeError(f"index_reduce(): Index is supposed to be a vector, got {index.dim()}D")
+    if input.dim() == 0:
+        return index_reduce(
+            input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce,
+            include_self=include_self,
+        ).reshape(())  # fmt: skip
+    shape = [1] * source.dim()
+    shape[dim] = index.numel()
+    places = index.reshape(shape).expand(source.shape)
+    return _into(out, input.scatter_reduce(dim, places, source, reduce, include_self=include_self))
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Tensor:

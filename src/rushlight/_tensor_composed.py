@@ -83,6 +83,12 @@ for _name, _example, _result in (
     ("quantile", "torch.tensor([0.0, 1.0, 3.0]).quantile(0.5)", "tensor(1.)"),
     ("nanquantile", "torch.tensor([0.0, 1.0, 3.0]).nanquantile(0.5)", "tensor(1.)"),
     ("nanmedian", "torch.tensor([1.0, float('nan')]).nanmedian()", "tensor(1.)"),
+    ("frexp", "torch.tensor([3.0]).frexp().exponent", "tensor([2], dtype=torch.int32)"),
+    (
+        "index_reduce",
+        "torch.ones(2).index_reduce(0, torch.tensor([1]), torch.tensor([3.0]), 'amax')",
+        "tensor([1., 3.])",
+    ),
     ("gcd", "torch.tensor([12]).gcd(torch.tensor([8]))", "tensor([4])"),
     ("lcm", "torch.tensor([4]).lcm(torch.tensor([6]))", "tensor([12])"),
     ("renorm", "torch.tensor([[3.0, 4.0]]).renorm(2, 0, 1.0)", "tensor([[0.6000, 0.8000]])"),

@@ -13,7 +13,12 @@ from typing import Any
 from rushlight import _C
 
 # Those of functions that are made of others.
-_COMPOSED = {"nanmedian": ("values", "indices"), "histogram": ("hist", "bin_edges")}
+_COMPOSED = {
+    "frexp": ("mantissa", "exponent"),
+    "histogram": ("hist", "bin_edges"),
+    "histogramdd": ("hist", "bin_edges"),
+    "nanmedian": ("values", "indices"),
+}
 
 
 def __getattr__(name: str) -> Any:

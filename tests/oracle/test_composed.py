@@ -94,3 +94,34 @@ def test_conv_tbc_and_grid_sampler():
         lambda t, x, g: t.grid_sampler_2d(x, g.tanh(), 0, 1, True), normal(1, 2, 4, 5),
         normal(1, 3, 2, 2),
     )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_index_reduce(reduce, include_self):
+    index = np.array([0, 2, 0, 1])
+
+    def call(t, x, source):
+        places = t.tensor(index)
+        return t.index_reduce(x, 1, places, source, reduce, include_self=include_self)
+
+    assert_same_derivatives(call, 2 + normal(2, 3), 3 + normal(2, 4), second=False)
+
+
+def test_mantissas_and_exponents():
+    x = np.array([3.0, -0.25, 0.0, 1.0, 1e300, 5e-324, -7.9, np.inf, 0.5])
+    ours, theirs = (t.frexp(t.tensor(x)) for t in (rushlight, torch))
+    finite = np.isfinite(x)
+    np.testing.assert_array_equal(ours.mantissa.numpy()[finite], theirs.mantissa.numpy()[finite])
+    np.testing.assert_array_equal(ours.exponent.numpy()[finite], theirs.exponent.numpy()[finite])
+    assert_same_derivatives(lambda t, a: t.frexp(a).mantissa, normal(6), second=False)
+
+
+def test_histograms_of_points():
+    x = normal(40, 2)
+    for options in ({"bins": [3, 4]}, {"bins": 2, "range": [-1.0, 1.0, 0.0, 1.0], "density": True}):
+        ours, theirs = (t.histogramdd(t.tensor(x), **options) for t in (rushlight, torch))
+        np.testing.assert_allclose(ours.hist.numpy(), theirs.hist.numpy())
+        for a, b in zip(ours.bin_edges, theirs.bin_edges, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy())
