@@ -16,6 +16,7 @@ SCRIPTS = [
     "rows",
     "gemm",
     "halves",
+    "linalg",
     "layers",
     "conv",
     "imports",

@@ -204,7 +204,22 @@ def adaptive_max_pool(dims):
     return pool
 
 
+def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
+    """By the finite series of the inverse: the strict triangle is nilpotent."""
+    if not left:
+        return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
+    places = torch.arange(a.shape[-1])
+    above = places.unsqueeze(-1) < places if upper else places.unsqueeze(-1) > places
+    scale = 1 if unitriangular else 1 / a.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+    term = total = scale * b
+    for _ in range(a.shape[-1] - 1):
+        term = -scale * product(a * above, term)
+        total = total + term
+    return total
+
+
 DECOMPOSITIONS = {
+    "linalg.solve_triangular": solve_triangular,
     "softmax": softmax,
     "nn.functional.softmax": softmax,
     "nn.functional.softmin": lambda x, dim, dtype=None: softmax(-x, dim),

@@ -21,6 +21,9 @@ class Sample(NamedTuple):
 
 
 SAMPLES = {}
+# What is differentiated in place of an operation, by its name: a function of the operation. Some
+# take Hermitian matrices alone, some give numbers up to a phase.
+DIFFERENTIATED = {}
 
 
 def samples(*names):
@@ -522,6 +525,7 @@ import sample_fft  # noqa: E402, F401
 import sample_indexing  # noqa: E402, F401
 import sample_joins  # noqa: E402, F401
 import sample_layers  # noqa: E402, F401
+import sample_linalg  # noqa: E402, F401
 import sample_losses  # noqa: E402, F401
 import sample_norms  # noqa: E402, F401
 import sample_recurrent  # noqa: E402, F401

@@ -1,6 +1,7 @@
 #include "call/arguments.h"
 
 #include <map>
+#include <unordered_map>
 
 #include "autograd/context.h"
 #include "autograd/modes.h"
@@ -174,16 +175,27 @@ PyObject* named_repr(PyObject* o) {
   return text;
 }
 
+// As torch.return_types has it: "max", "linalg_eigh".
+std::string return_name(const OpInfo& op) {
+  std::string home = op.module;
+  for (char& c : home)
+    if (c == '.') c = '_';
+  return home.empty() ? op.name : home + "_" + op.name;
+}
+
 // A named tuple type per op with several results: torch.return_types.max.
-PyTypeObject* return_type(const Signature& s) {
+PyTypeObject* make_return_type(const Signature& s) {
   static auto* types = new std::map<std::string, PyTypeObject*>;
-  std::string key = s.name();
+  std::string name = s.name();
+  for (auto& op : registry())
+    if (&op->signature == &s) name = return_name(*op);
+  std::string key = name;
   for (const std::string& r : s.results()) key += "," + r;
   PyTypeObject*& type = (*types)[key];
   if (!type) {
     auto* fields = new PyStructSequence_Field[s.results().size() + 1]();
     for (size_t i = 0; i < s.results().size(); i++) fields[i].name = strdup(s.results()[i].c_str());
-    PyStructSequence_Desc desc{strdup(("torch.return_types." + s.name()).c_str()), nullptr, fields,
+    PyStructSequence_Desc desc{strdup(("torch.return_types." + name).c_str()), nullptr, fields,
                                int(s.results().size())};
     type = PyStructSequence_NewType(&desc);
     // It prints as torch's does; pickle looks for it here.
@@ -197,13 +209,20 @@ PyTypeObject* return_type(const Signature& s) {
   return type;
 }
 
+PyTypeObject* return_type(const Signature& s) {
+  static auto* known = new std::unordered_map<const Signature*, PyTypeObject*>;
+  PyTypeObject*& type = (*known)[&s];
+  if (!type) type = make_return_type(s);
+  return type;
+}
+
 }  // namespace
 
 PyObject* return_type_of(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
   for (auto& op : registry())
-    if (op->name == text && !op->signature.results().empty())
+    if (!op->signature.results().empty() && return_name(*op) == text)
       return guarded([&]() -> PyObject* {
         return Py_NewRef(reinterpret_cast<PyObject*>(return_type(op->signature)));
       });

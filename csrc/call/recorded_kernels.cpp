@@ -6,6 +6,7 @@
 
 #include "call/pointwise.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/linalg.h"
 
 namespace rl {
 
@@ -146,17 +147,22 @@ struct Bits {
 
 // ---- the kernels, noted
 
+const kernel::Table& unrecorded(const kernel::Table*) { return cpu_table; }
+const kernel::LinalgTable& unrecorded(const kernel::LinalgTable*) { return cpu_linalg; }
+
 template <auto Member, class Label>
 struct Recorded;
-template <class R, class... A, R (*kernel::Table::*Member)(A...), class Label>
+template <class Table, class R, class... A, R (*Table::*Member)(A...), class Label>
 struct Recorded<Member, Label> {
   template <size_t... I>
   static void again(const Argument* a, std::index_sequence<I...>) {
     std::tuple<std::decay_t<A>...> room;
     if constexpr (std::is_void_v<R>) {
-      (cpu_table.*Member)(unpacked<A>(a[I], std::get<I>(room))...);
+      (unrecorded(static_cast<const Table*>(nullptr)).*
+       Member)(unpacked<A>(a[I], std::get<I>(room))...);
     } else {
-      R bad = (cpu_table.*Member)(unpacked<A>(a[I], std::get<I>(room))...);
+      R bad = (unrecorded(static_cast<const Table*>(nullptr)).*
+               Member)(unpacked<A>(a[I], std::get<I>(room))...);
       if constexpr (std::is_same_v<R, bool>) {
         if (bad) fail_again(Label::text);
       } else {
@@ -171,11 +177,11 @@ struct Recorded<Member, Label> {
         the_recording()->add(std::make_unique<KernelAction>(
             Label::text, [](const Argument* kept) { again(kept, std::index_sequence_for<A...>()); },
             std::vector<Argument>{packed(a)...}));
-    return (cpu_table.*Member)(a...);
+    return (unrecorded(static_cast<const Table*>(nullptr)).*Member)(a...);
   }
   static R refused(A... a) {
     if (recording) refuse_recording(Label::text);
-    return (cpu_table.*Member)(a...);
+    return (unrecorded(static_cast<const Table*>(nullptr)).*Member)(a...);
   }
 };
 
@@ -183,6 +189,7 @@ struct Recorded<Member, Label> {
   struct name##_label {                  \
     static constexpr auto text = #name;  \
   };
+#include "kernels/linalg.def"
 #include "kernels/table.def"
 #undef KERNEL
 
@@ -483,5 +490,12 @@ constinit const kernel::Table recording_table = [] {
   t.pointwise_flat = note_pointwise_flat;
   return t;
 }();
+
+constinit const kernel::LinalgTable recording_linalg = {
+#define KERNEL(Result, name, parameters) \
+  .name = Recorded<&kernel::LinalgTable::name, name##_label>::run,
+#include "kernels/linalg.def"
+#undef KERNEL
+};
 
 }  // namespace rl

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/linalg.h"
 #include "tensor/allocator.h"
 
 namespace rl {
@@ -73,13 +74,19 @@ Recording::Recording() : program_(new Program) {
     delete program_->arena_;
     throw PythonError{};
   }
-  if (recordings++ == 0) kernel_tables[Device::CPU] = &recording_table;
+  if (recordings++ == 0) {
+    kernel_tables[Device::CPU] = &recording_table;
+    linalg_tables[Device::CPU] = &recording_linalg;
+  }
   recording = this;
 }
 
 Recording::~Recording() {
   recording = nullptr;
-  if (--recordings == 0) kernel_tables[Device::CPU] = &on_host();
+  if (--recordings == 0) {
+    kernel_tables[Device::CPU] = &on_host();
+    linalg_tables[Device::CPU] = &cpu_linalg;
+  }
 }
 
 // What it writes varies with what it reads; memory from outside always does.

@@ -30,6 +30,7 @@ extern PyMethodDef gradient_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef recording_functions[];
 int add_node_type(PyObject* module);
+int add_linalg_error(PyObject* module);
 int add_function_type(PyObject* module);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* function_run(PyObject*, PyObject* const* args, Py_ssize_t count);
@@ -251,7 +252,8 @@ PyMODINIT_FUNC PyInit__C() {
   bool ok = namespaces && init_contexts() == 0 && add_object_types(module) == 0 &&
             add_tensor_type(module) == 0 && add_node_type(module) == 0 &&
             add_function_type(module) == 0 && add_module_type(module) == 0 &&
-            add_scope_type(module) == 0 && PyModule_AddFunctions(module, scope_functions) == 0 &&
+            add_scope_type(module) == 0 && add_linalg_error(module) == 0 &&
+            PyModule_AddFunctions(module, scope_functions) == 0 &&
             PyModule_AddFunctions(module, autograd_functions) == 0 &&
             PyModule_AddFunctions(module, forward_functions) == 0 &&
             PyModule_AddFunctions(module, autocast_functions) == 0 &&

@@ -167,6 +167,8 @@ _lazy_names = {
         [f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")],
         "_spectral",
     ),
+    **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "_lowrank"),
+    **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "_removed"),
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
 }
 
@@ -181,6 +183,8 @@ if TYPE_CHECKING:
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
     from rushlight import version as version, xpu as xpu
+    from rushlight._lowrank import lobpcg as lobpcg, pca_lowrank as pca_lowrank
+    from rushlight._lowrank import svd_lowrank as svd_lowrank
     from rushlight._settings import *
     from rushlight._composed import *
     from rushlight._spectral import *

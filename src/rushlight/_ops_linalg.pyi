@@ -10,12 +10,173 @@ from typing import Any, TypeAlias, overload
 from rushlight._C import Generator, Tensor
 from rushlight._C import device as _device
 from rushlight._C import dtype as _dtype
+from rushlight._C import _L_info
+from rushlight._C import _LD_pivots
+from rushlight._C import _LD_pivots_info
+from rushlight._C import _LU_pivots
+from rushlight._C import _LU_pivots_info
+from rushlight._C import _P_L_U
+from rushlight._C import _Q_R
+from rushlight._C import _U_S_Vh
+from rushlight._C import _eigenvalues_eigenvectors
+from rushlight._C import _inverse_info
+from rushlight._C import _result_info
+from rushlight._C import _sign_logabsdet
+from rushlight._C import _solution_residuals_rank_singular_values
 
 _Number: TypeAlias = _int | _float | _complex
 _Device: TypeAlias = _device | str | _int
 
+def cholesky(input: Tensor, *, upper: _bool = False, out: Tensor | None = None) -> Tensor: ...
+def cholesky_ex(
+    input: Tensor,
+    *,
+    upper: _bool = False,
+    check_errors: _bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> _L_info: ...
+def cond(input: Tensor, p: Any | None = None, *, out: Tensor | None = None) -> Tensor: ...
 def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor: ...
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor: ...
+def eig(input: Tensor, *, out: Sequence[Tensor] | None = None) -> _eigenvalues_eigenvectors: ...
+def eigh(
+    input: Tensor, UPLO: str = "L", *, out: Sequence[Tensor] | None = None
+) -> _eigenvalues_eigenvectors: ...
+def eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor: ...
+def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def inv_ex(
+    A: Tensor, *, check_errors: _bool = False, out: Sequence[Tensor] | None = None
+) -> _inverse_info: ...
+def ldl_factor(
+    input: Tensor, *, hermitian: _bool = False, out: Sequence[Tensor] | None = None
+) -> _LD_pivots: ...
+def ldl_factor_ex(
+    input: Tensor,
+    *,
+    hermitian: _bool = False,
+    check_errors: _bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> _LD_pivots_info: ...
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def lstsq(
+    input: Tensor,
+    b: Tensor,
+    rcond: _float | None = None,
+    *,
+    driver: str | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> _solution_residuals_rank_singular_values: ...
+def lu(A: Tensor, *, pivot: _bool = True, out: Sequence[Tensor] | None = None) -> _P_L_U: ...
+def lu_factor(
+    A: Tensor, *, pivot: _bool = True, out: Sequence[Tensor] | None = None
+) -> _LU_pivots: ...
+def lu_factor_ex(
+    A: Tensor,
+    *,
+    pivot: _bool = True,
+    check_errors: _bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> _LU_pivots_info: ...
+def lu_solve(
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: _bool = True,
+    adjoint: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def matrix_exp(input: Tensor) -> Tensor: ...
+def matrix_norm(
+    input: Tensor,
+    ord: Any = "fro",
+    dim: _int | Sequence[_int] | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def matrix_rank(
+    input: Tensor,
+    *,
+    atol: Tensor | _Number | None = None,
+    rtol: Tensor | _Number | None = None,
+    hermitian: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def matrix_rank(
+    input: Tensor, tol: Tensor | _Number, hermitian: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+def norm(
+    input: Tensor,
+    ord: Any | None = None,
+    dim: _int | Sequence[_int] | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def pinv(
+    input: Tensor,
+    *,
+    atol: Tensor | _Number | None = None,
+    rtol: Tensor | _Number | None = None,
+    hermitian: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def pinv(
+    input: Tensor, rcond: Tensor | _Number, hermitian: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+def qr(A: Tensor, mode: str = "reduced", *, out: Sequence[Tensor] | None = None) -> _Q_R: ...
+def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> _sign_logabsdet: ...
+def solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Tensor | None = None) -> Tensor: ...
+def solve_ex(
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: _bool = True,
+    check_errors: _bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> _result_info: ...
+def solve_triangular(
+    input: Tensor,
+    B: Tensor,
+    *,
+    upper: _bool,
+    left: _bool = True,
+    unitriangular: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def svd(
+    A: Tensor,
+    full_matrices: _bool = True,
+    *,
+    driver: str | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> _U_S_Vh: ...
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor: ...
+def tensorinv(input: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor: ...
+def tensorsolve(
+    input: Tensor,
+    other: Tensor,
+    dims: _int | Sequence[_int] | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def vander(x: Tensor, *, N: _int | None = None) -> Tensor: ...
+def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor: ...
 def vector_norm(
     input: Tensor,
     ord: _float = 2,

@@ -17,7 +17,10 @@ NAMES = {path(e): e for e in reversed(ENTRIES) if e["family"] not in ("random", 
 # A copy here, a lazy view with a bit there; refused here of a leaf whose elements share memory.
 CHOSEN = ("conj", "as_strided")
 # Computed by other ops, the last of which takes a view of what the one before it made.
-COMPOSED = ("einsum", "gru", "kron", "lstm", "rnn_relu", "rnn_tanh", "scaled_dot_product_attention")
+COMPOSED = (
+    "einsum", "gru", "kron", "lstm", "lstsq", "lu_solve", "matrix_norm", "norm", "rnn_relu",
+    "rnn_tanh", "scaled_dot_product_attention", "solve", "solve_ex",
+)  # fmt: skip
 
 
 def aliases(case, library, function):

@@ -35,6 +35,15 @@ CHOSEN = {
     "gru_cell": "rows",
     # b - a is recorded as an op of (a, b), and a is asked first.
     "rsub": "order",
+    # Where a derivative is wanted they are made of products and sums, which give rows.
+    "householder_product": "rows",
+    "lu_solve": "rows",
+    "orgqr": "rows",
+    "ormqr": "rows",
+    # The vectors of a batch lie there as the columns of one matrix; a copy lies there in columns.
+    "solve": "rows",
+    "solve_ex": "rows",
+    "triangular_solve": "kept",
     # PyTorch's is a lazy view with a conjugate bit.
     "conj": "view",
 }

@@ -397,4 +397,10 @@ Var pick_out(const Var& x, const Var& index, int64_t dim, bool keepdim) {
   return ops::select(ops::gather(x, d, ops::unsqueeze(index, d)), d, 0);
 }
 
+namespace ops {
+
+Var amax(const Var& a, const Ints& dims, bool keepdim) { return call<Amax>(a, dims, keepdim); }
+Var amin(const Var& a, const Ints& dims, bool keepdim) { return call<Amin>(a, dims, keepdim); }
+
+}  // namespace ops
 }  // namespace rl

@@ -30,4 +30,9 @@ Var put_back(const Var& g, const Var& index, const Ints& sizes, int64_t dim, boo
 // The other way: what x has at `index`.
 Var pick_out(const Var& x, const Var& index, int64_t dim, bool keepdim);
 
+namespace ops {
+Var amax(const Var& a, const Ints& dims, bool keepdim);
+Var amin(const Var& a, const Ints& dims, bool keepdim);
+}  // namespace ops
+
 }  // namespace rl
