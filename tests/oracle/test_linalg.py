@@ -11,7 +11,7 @@ from oracle.harness import from_numpy, to_numpy
 from sample_linalg import FREE
 
 pytest.importorskip("expecttest", reason="the samples of PyTorch's tests need it")
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db
 
 OTHERS = {
     "cholesky", "cholesky_inverse", "cholesky_solve", "corrcoef", "cov", "geqrf", "inverse",
