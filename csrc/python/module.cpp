@@ -118,9 +118,8 @@ PyObject* check_device_of(PyObject*, PyObject* args) {
   const char* op;
   PyObject* device;
   if (!PyArg_ParseTuple(args, "sO", &op, &device)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    return device_object(ready_device(device_value(device), op));
-  });
+  return guarded(
+      [&]() -> PyObject* { return device_object(ready_device(device_value(device), op)); });
 }
 PyObject* get_default_device(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* { return device_object(default_device()); });

@@ -11,8 +11,6 @@ from oracle.distributions_cases import CASES, MATRICES, SEED
 from oracle.harness import to_numpy
 from rushlight.random import torch_streams
 
-if not hasattr(rushlight.linalg, "cholesky"):
-    MATRICES = {}
 ALL = {**CASES, **MATRICES}
 LIBRARIES = (rushlight, torch)
 
@@ -216,7 +214,6 @@ PAIRS = [
     (p, q)
     for p in ("MultivariateNormal", "MultivariateNormal factor", "LowRankMultivariateNormal")
     for q in ("MultivariateNormal precision", "MultivariateNormal", "LowRankMultivariateNormal")
-    if MATRICES
 ]
 # Finite where PyTorch says infinite: the supports agree but for a boundary.
 FINITE = {("ContinuousBernoulli", "Uniform"), ("Uniform", "ContinuousBernoulli")}

@@ -2,8 +2,8 @@
 // each block for the rest of the matrix is shared by threads. The cut depends on sizes alone.
 #pragma once
 
-#include "kernels/cpu/linalg.h"
 #include "kernels/cpu/lapack.h"
+#include "kernels/cpu/linalg.h"
 
 namespace rl::cpu::lapack {
 

@@ -1,6 +1,6 @@
 // The exponential of matrices: Pade approximants after scaling, then squares (Higham, 2005).
-#include "kernels/cpu/linalg.h"
 #include "kernels/cpu/lapack.h"
+#include "kernels/cpu/linalg.h"
 
 namespace rl::cpu {
 

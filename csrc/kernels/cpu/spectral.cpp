@@ -1,6 +1,6 @@
 // Eigenvalues and singular values.
-#include "kernels/cpu/linalg.h"
 #include "kernels/cpu/lapack.h"
+#include "kernels/cpu/linalg.h"
 
 namespace rl::cpu {
 
@@ -107,7 +107,7 @@ void eig(DType d, int64_t batch, int64_t n, void* a, void* w, void* v, int32_t* 
 }
 
 void singular(DType d, int64_t batch, int64_t m, int64_t n, void* a, void* u, void* s, void* vh,
-         bool full, int32_t* info) {
+              bool full, int32_t* info) {
   int64_t k = std::min(m, n), left = full ? m : k, right = full ? n : k;
   const char* job = !u ? "N" : full ? "A" : "S";
   with_type(d, [&](auto type) {
