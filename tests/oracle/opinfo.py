@@ -1,7 +1,6 @@
 """PyTorch's own samples of its operators (OpInfo), run on both libraries: values, gradients,
 gradients of gradients and tangents, in double precision."""
 
-import contextlib
 import functools
 import sys
 import types
@@ -13,8 +12,6 @@ import torch
 
 import rushlight
 
-with contextlib.suppress(ImportError):
-    pass
 if "expecttest" not in sys.modules:  # PyTorch's test tools import it, its samples do not use it
     sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
 from torch.testing._internal.common_methods_invocations import op_db
