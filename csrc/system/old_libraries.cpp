@@ -24,4 +24,24 @@ RL_LOCAL(void, _ZNSt15__exception_ptr13exception_ptr9_M_addrefEv)(void* self) {
 RL_LOCAL(void, _ZNSt15__exception_ptr13exception_ptr10_M_releaseEv)(void* self) {
   _ZNSt15__exception_ptr13exception_ptrD1Ev(self);
 }
+
+// glibc 2.33 made functions of these; before, programs held them, over others with a version of `stat`.
+#if defined(__x86_64__) || defined(__aarch64__)
+struct stat;
+extern "C" int __fxstat(int version, int file, struct stat* found);
+extern "C" int __lxstat(int version, const char* path, struct stat* found);
+#ifdef __x86_64__
+__asm__(".symver __fxstat,__fxstat@GLIBC_2.2.5");
+__asm__(".symver __lxstat,__lxstat@GLIBC_2.2.5");
+constexpr int kStatVersion = 1;
+#else
+__asm__(".symver __fxstat,__fxstat@GLIBC_2.17");
+__asm__(".symver __lxstat,__lxstat@GLIBC_2.17");
+constexpr int kStatVersion = 0;
+#endif
+RL_LOCAL(int, fstat)(int file, struct stat* found) { return __fxstat(kStatVersion, file, found); }
+RL_LOCAL(int, lstat)(const char* path, struct stat* found) {
+  return __lxstat(kStatVersion, path, found);
+}
+#endif
 #endif
