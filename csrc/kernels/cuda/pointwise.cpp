@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,11 @@ bool suits_integers(const LanesInfo& f) {
     if (e.code == Expression::Code::Literal && e.literal != double(int64_t(e.literal)))
       return false;
     if (e.code == Expression::Code::Operator && !std::strcmp(e.name, "/")) return false;
-    if (e.code == Expression::Code::Call && std::strcmp(e.name, "fabs") &&
-        std::strcmp(e.name, "isnan"))
+    // The prelude has these for integers too.
+    static const char* const known[] = {"fabs", "isnan", "floor", "ceil", "trunc", "rint", "fmod"};
+    if (e.code == Expression::Code::Call &&
+        std::none_of(std::begin(known), std::end(known),
+                     [&](const char* name) { return !std::strcmp(e.name, name); }))
       return false;
   }
   return true;

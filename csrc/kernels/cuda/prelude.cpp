@@ -123,13 +123,23 @@ template <class R, class Q> struct Cast<Complex<R>, Complex<Q>> {
 };
 template <class To, class From> __device__ To cast(From x) { return Cast<To, From>::of(x); }
 
-// Formulas of integers call some functions of numbers.
+// Formulas of integers call some functions of numbers. Of -1 the remainder is 0 at once: the device
+// would divide the smallest integer by it.
+#define RL_ROUNDED(Int)                                                   \
+  __device__ inline bool isnan(Int) { return false; }                     \
+  __device__ inline Int floor(Int x) { return x; }                        \
+  __device__ inline Int ceil(Int x) { return x; }                         \
+  __device__ inline Int trunc(Int x) { return x; }                        \
+  __device__ inline Int rint(Int x) { return x; }                         \
+  __device__ inline Int fmod(Int x, Int y) {                              \
+    return y == 0 || (Int(-1) < 0 && y == Int(-1)) ? Int(0) : Int(x % y); \
+  }
 #define RL_WHOLE(Int)                                                  \
   __device__ inline Int fabs(Int x) { return x < 0 ? Int(0) - x : x; } \
-  __device__ inline bool isnan(Int) { return false; }
+  RL_ROUNDED(Int)
 RL_WHOLE(int8)
 RL_WHOLE(int16) RL_WHOLE(int32) RL_WHOLE(int64) __device__ inline uint8 fabs(uint8 x) { return x; }
-__device__ inline bool isnan(uint8) { return false; }
+RL_ROUNDED(uint8)
 __device__ inline bool isnan(bool) { return false; }
 
 __device__ inline int64 thread_number() { return int64(blockIdx.x) * blockDim.x + threadIdx.x; }

@@ -25,7 +25,8 @@ template <class V> struct Order {
   };
 RL_FLOATS(F16)
 RL_FLOATS(BF16)
-RL_FLOATS(float) RL_FLOATS(double)
+RL_FLOATS(float)
+RL_FLOATS(double)
     // at < 0: padding, behind all others. A NaN is the greatest.
     __device__ inline bool comes_after(Item a, Item b, int descending) {
   if (a.at < 0 || b.at < 0) return a.at < 0 && b.at >= 0;
