@@ -83,7 +83,10 @@ def without_signs(f):
 
 
 # Of which LAPACK's libraries differ in the factors that are free.
-FREE = {"linalg.eig": without_phases, "linalg.svd": without_signs, "svd": without_signs}
+FREE = {
+    "linalg.eig": without_phases, "linalg.eigh": without_phases,
+    "linalg.svd": without_signs, "svd": without_signs,
+}  # fmt: skip
 HERMITIAN = ["cholesky", "linalg.cholesky", "linalg.cholesky_ex", "linalg.eigh", "linalg.eigvalsh"]
 DIFFERENTIATED.update(dict.fromkeys(HERMITIAN, hermitian_first))
 DIFFERENTIATED["linalg.eig"] = without_phases

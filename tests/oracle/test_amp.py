@@ -71,7 +71,7 @@ NAMES = sorted(
     {path(e) for e in ENTRIES if e["forms"]} | {n for n in samples.SAMPLES if find(n, rushlight)}
 )
 # Functions of several ops in torch, which round between them: here they are one.
-COMPOSED = {"nn.functional.local_response_norm"}
+COMPOSED = {"linalg.pinv", "linalg.vecdot", "nn.functional.local_response_norm"}
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if find(n, torch) and n not in COMPOSED])

@@ -152,7 +152,8 @@ def test_samples_of_a_seed(name, shape, dtype):
         compare(ours, theirs, 1e-10 if wide else 3e-5, 1e-12 if wide else 1e-6)
 
 
-@pytest.mark.parametrize("name", ALL)
+# PyTorch overwrites what the gradient of Wishart's samples needs, and raises.
+@pytest.mark.parametrize("name", [n for n in ALL if not n.startswith("Wishart")])
 def test_gradients_of_samples(name):
     # PyTorch's derivatives of gamma and beta variates are good to three digits.
     found = []

@@ -12,7 +12,7 @@ from oracle.opinfo import op_db
 from sample_linalg import FREE
 
 OTHERS = {
-    "cholesky", "cholesky_inverse", "cholesky_solve", "corrcoef", "cov", "geqrf", "inverse",
+    "cholesky", "cholesky_solve", "corrcoef", "cov", "geqrf", "inverse",
     "logdet", "lu", "lu_solve", "lu_unpack", "matrix_exp", "ormqr", "pinverse", "qr", "renorm",
     "svd", "triangular_solve", "vdot",
 }  # fmt: skip
@@ -128,8 +128,9 @@ def test_on_the_samples_of_pytorch(op, dtype):
                 continue
             ours = outcome(rushlight, op, in_ours(args), in_ours(kwargs))
             for kind, mine, other in zip(("value", "first", "second"), ours, theirs, strict=True):
-                if other is not None:
-                    assert mine is not None, (op.name, kind, i)
+                if other is not None and mine is None:  # it does not depend on anything
+                    assert not any(o.any() for o in other), (op.name, kind, i)
+                elif other is not None:
                     check(mine, other, (op.name, kind, i))
 
 

@@ -270,6 +270,7 @@ const Ints& last_two() {
     static constexpr auto doc = label "(x, n, dim): " text;                                      \
     static constexpr auto module = "fft";                                                        \
     static constexpr Family family = Family::Fourier;                                            \
+    static constexpr Autocast autocast = Autocast::Full;                                         \
     static constexpr bool method = false;                                                        \
     static Var forward(const Var& input, std::optional<int64_t> n, int64_t dim,                  \
                        const std::optional<std::string>& norm) {                                 \
@@ -285,6 +286,7 @@ const Ints& last_two() {
     static constexpr auto doc = label "2(x, s, dim): over two dimensions, the last ones, " text; \
     static constexpr auto module = "fft";                                                        \
     static constexpr Family family = Family::Fourier;                                            \
+    static constexpr Autocast autocast = Autocast::Full;                                         \
     static constexpr bool method = false;                                                        \
     static Var forward(const Var& input, const std::optional<Ints>& s,                           \
                        const std::optional<Ints>& dim, const std::optional<std::string>& norm) { \
@@ -298,6 +300,7 @@ const Ints& last_two() {
     static constexpr auto doc = label "n(x, s, dim): over several dimensions, " text;            \
     static constexpr auto module = "fft";                                                        \
     static constexpr Family family = Family::Fourier;                                            \
+    static constexpr Autocast autocast = Autocast::Full;                                         \
     static constexpr bool method = false;                                                        \
     static Var forward(const Var& input, const std::optional<Ints>& s,                           \
                        const std::optional<Ints>& dim, const std::optional<std::string>& norm) { \

@@ -96,6 +96,7 @@ RL_OP(MatrixPowerOld)
 struct LinalgMatmul : Composite {
   static constexpr auto signature = "matmul(Tensor input, Tensor other)";
   static constexpr auto doc = "matmul(a, b): torch.matmul.";
+  static constexpr Autocast autocast = Autocast::Lower;
   static constexpr auto module = "linalg";
   static Var forward(const Var& input, const Var& other) { return ops::matmul(input, other); }
 };
@@ -138,6 +139,7 @@ struct LinalgVander : Composite {
     check(n > 1, "linalg.vander: N must be greater than 1. Got ", n);
     check(x.dtype() != DType::Bool, "linalg.vander: expected numbers, got a tensor of bools");
     Var base = is_integral(x.dtype()) ? ops::to(x, DType::I64) : x;
+    if (base.dim() == 0) base = ops::reshape(base, {1});
     Vars powers{ops::full(base.sizes(), 1, base.dtype(), base.device()), base};
     while (int64_t(powers.size()) < n) powers.push_back(powers.back() * base);
     return ops::stack(powers, -1);

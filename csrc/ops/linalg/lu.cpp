@@ -7,6 +7,19 @@ namespace {
 
 using namespace linalg;
 
+void check_pivots(const Var& pivots, int64_t low, int64_t high, const char* text) {
+  if (!can_read(pivots) || pivots.numel() == 0) return;
+  Plain plain;
+  Var wide = ops::contiguous(ops::to(pivots, DType::I64));
+  kernel::Range range = on(wide).range(wide->data<int64_t>(), wide.numel());
+  check(range.low >= low && range.high <= high, text);
+}
+
+// Of pivots that somebody wrote into: a kernel would follow them anywhere.
+void check_own_pivots(const Var& pivots, int64_t rows) {
+  check_pivots(pivots, 1, rows, "linalg: the pivots of an LU factorisation were overwritten");
+}
+
 struct LuOrder : NonDifferentiable {
   static constexpr auto signature = "_lu_order(Tensor pivots, int rows, bool inverse)";
   static constexpr Batching batching = Batching::Shift;
@@ -15,6 +28,7 @@ struct LuOrder : NonDifferentiable {
   static constexpr bool out = false;
   static Var forward(const Var& pivots, int64_t rows, bool inverse) {
     Var given = ops::contiguous(pivots);
+    check_own_pivots(given, rows);
     Ints sizes = pivots.sizes();
     int64_t k = sizes.back();
     sizes[sizes.size() - 1] = rows;
@@ -203,14 +217,6 @@ struct LinalgLu : Composite {
 };
 RL_OP(LinalgLu)
 
-void check_pivots(const Var& pivots, int64_t low, int64_t high, const char* text) {
-  if (!can_read(pivots) || pivots.numel() == 0) return;
-  Plain plain;
-  Var wide = ops::contiguous(ops::to(pivots, DType::I64));
-  kernel::Range range = on(wide).range(wide->data<int64_t>(), wide.numel());
-  check(range.low >= low && range.high <= high, text);
-}
-
 struct LuUnpack : Composite {
   static constexpr auto signature =
       "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
@@ -253,6 +259,7 @@ struct LuSolved : NonDifferentiable {
     bool fits = lu.sizes() == sizes && transposed(lu)->contiguous;
     Var factors = fits ? lu : in_columns(lu, sizes);
     Var rows = ops::contiguous(ops::expand(pivots, places));
+    check_own_pivots(pivots, n);
     Var x = in_columns(b, with_matrix(batch, n, b.size(-1)));
     if (x.numel() == 0) return x;
     Launch launch(double(x.numel()) * double(n), {factors.get(), rows.get(), x.get()});

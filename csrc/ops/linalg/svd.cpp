@@ -190,6 +190,7 @@ RL_OP(LinalgSvdvals)
 struct SvdOld : Composite {
   static constexpr auto signature =
       "svd(Tensor input, bool some=True, bool compute_uv=True) -> (U, S, V)";
+  static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc =
       "svd(a, some, compute_uv): linalg.svd with full_matrices=not some, and v in place of vh.";
   static std::array<Var, 3> forward(const Var& input, bool some, bool compute_uv) {

@@ -50,7 +50,7 @@ Var covariance(const Var& input, int64_t correction, const Var& fweights, const 
   norm = math::where(norm > Var(0), norm, Var(0));
   Var centred = x - mean, other = is_complex(x.dtype()) ? ops::conj(centred) : centred;
   Var products = ops::mm(w ? centred * w : centred, ops::transpose(other, 0, 1));
-  return ops::reshape(products / norm, input.dim() < 2 ? Ints{} : products.sizes());
+  return ops::reshape(products / norm, products.numel() == 1 ? Ints{} : products.sizes());
 }
 
 struct Cov : Composite {

@@ -15,7 +15,14 @@ __all__ = [
     "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
 ]  # fmt: skip
 
-default_generators: tuple[Any, ...] = (_C._cuda_generator(),)
+_generator = _C._cuda_generator()
+
+
+def __getattr__(name: str) -> Any:
+    """``default_generators``: one for each device that is there."""
+    if name != "default_generators":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return (_generator,) if found()[0] else ()
 
 
 def manual_seed(seed: int) -> None:
@@ -24,7 +31,7 @@ def manual_seed(seed: int) -> None:
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed(0)
     """
-    default_generators[0].manual_seed(seed)
+    _generator.manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -33,7 +40,7 @@ def manual_seed_all(seed: int) -> None:
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed_all(0)
     """
-    default_generators[0].manual_seed(seed)
+    _generator.manual_seed(seed)
 
 
 def seed() -> None:
@@ -42,7 +49,7 @@ def seed() -> None:
     >>> import rushlight as torch
     >>> torch.cuda.seed()
     """
-    default_generators[0].seed()
+    _generator.seed()
 
 
 seed_all = seed
@@ -57,7 +64,7 @@ def initial_seed() -> int:
     ...     assert torch.cuda.initial_seed() == 7
     """
     require("initial_seed")
-    return default_generators[0].initial_seed()
+    return _generator.initial_seed()
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
@@ -68,7 +75,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
     ...     state = torch.cuda.get_rng_state()
     """
     require("get_rng_state")
-    return default_generators[0].get_state()
+    return _generator.get_state()
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
@@ -79,7 +86,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
     ...     torch.cuda.set_rng_state(torch.cuda.get_rng_state())
     """
     require("set_rng_state")
-    default_generators[0].set_state(new_state)
+    _generator.set_state(new_state)
 
 
 def get_rng_state_all() -> list[Any]:
