@@ -15,7 +15,9 @@ __all__ = [
     "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
 ]  # fmt: skip
 
-_generator = _C._cuda_generator()
+_generator: Any = _C._cuda_generator()
+if TYPE_CHECKING:
+    default_generators: tuple[Any, ...]
 
 
 def __getattr__(name: str) -> Any:
