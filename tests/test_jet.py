@@ -65,6 +65,7 @@ def test_every_op(op):
 
 
 PROGRAMS = {
+    "complex numbers": lambda x: torch.fft.fft(x).abs().pow(3).sum() + torch.polar(x, x).real,
     "a polynomial": lambda x: x**3 - 2 * x * x + x,
     "a quotient": lambda x: (1 + x) / (2 + x * x),
     "numbers on the left": lambda x: 1 - (2 / (3 + x)) + 2**x,

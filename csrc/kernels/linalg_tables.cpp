@@ -31,7 +31,8 @@ const kernel::LinalgTable& linalg_on(const Var& v) {
   const kernel::LinalgTable* found = linalg_tables[v.device().type];
   if (!found)
     fail_as(PyExc_NotImplementedError,
-            "linalg: this device has no kernels of linear algebra; move the tensor with .cpu()");
+            "linalg: there are no kernels of linear algebra on the device 'cuda'; move the tensor "
+            "with .cpu()");
   return *found;
 }
 

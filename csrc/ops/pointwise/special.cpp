@@ -153,6 +153,7 @@ RL_OP(Mvlgamma)
     static constexpr auto doc = label "(x): " text;                                   \
     static constexpr auto domain = area;                                              \
     static constexpr double cost = 60;                                                \
+    static constexpr bool scalar = false; /* slopes call exp, which is vectorised */  \
     static constexpr Save saves[] = {reads};                                          \
     template <class V> static V value(V x) { return function(x); }                    \
     template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) { \

@@ -37,6 +37,16 @@ class Jet(_C.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _apply(func, args, kwargs or {})
 
+    @property
+    def real(self) -> Any:  # type: ignore[override]
+        """The real parts, which vary too."""
+        return _apply(_ops["real"], (self,), {})
+
+    @property
+    def imag(self) -> Any:  # type: ignore[override]
+        """The imaginary parts, which vary too."""
+        return _apply(_ops["imag"], (self,), {})
+
 
 def _jet(series: Series, trace: Trace) -> Any:
     value = series[0]
@@ -126,8 +136,11 @@ def _apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if name == "__get__":
         return _attribute(func, args, trace)
     forms = _forms(name)
-    if "partial" in forms and (result := _pointwise(name, args, kwargs, trace)) is not None:
-        return _jet(result, trace)
+    real = not any(jet.series[0].is_complex() for jet in jets)  # as formulas are
+    if "partial" in forms and real and _taylor.is_readable(name):
+        result = _pointwise(name, args, kwargs, trace)
+        if result is not None:
+            return _jet(result, trace)
     if ("linear" in forms or name in _MOVES) and _is_joint(name, args, kwargs):
         return _linear(func, args, kwargs, trace)
     if not forms or forms <= {"nondifferentiable"}:
@@ -143,9 +156,13 @@ def _writes(name: str, kwargs: Any) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
+def _can_vary(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
 def _floats(result: Any) -> bool:
     """Whether there is a tensor in it that could vary."""
-    return any(isinstance(t, _C.Tensor) and t.is_floating_point() for t in tree_flatten(result)[0])
+    return any(isinstance(t, _C.Tensor) and _can_vary(t) for t in tree_flatten(result)[0])
 
 
 def _wrap(result: Any, trace: Trace) -> Any:
@@ -223,14 +240,14 @@ def _linear(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
         for row, y in zip(rows, tree_flatten(func(*again_args, **again_kwargs))[0], strict=True):
             row.append(y)
     return tree_unflatten(
-        [_jet(Series(row), trace) if row[0].is_floating_point() else row[0] for row in rows],
+        [_jet(Series(row), trace) if _can_vary(row[0]) else row[0] for row in rows],
         out_spec,
     )
 
 
 def _still(leaf: Any) -> Any:
     """What does not vary contributes nothing to later terms; indices and masks stay."""
-    if isinstance(leaf, _C.Tensor) and leaf.is_floating_point():
+    if isinstance(leaf, _C.Tensor) and _can_vary(leaf):
         return _ops["zeros_like"](leaf)
     return leaf
 
@@ -298,7 +315,7 @@ def _nested(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
         again_args, again_kwargs = tree_unflatten(moved, spec)
         return func(*again_args, **again_kwargs)
 
-    dtype = leaves[places[0]].series[0].dtype
+    dtype = leaves[places[0]].series[0].dtype.to_real()
     zero, one = _ops["zeros"]((), dtype=dtype), _ops["ones"]((), dtype=dtype)
     f, rows = curve, []
     for n in range(trace.order + 1):
@@ -307,7 +324,7 @@ def _nested(func: Any, args: Any, kwargs: Any, trace: Trace) -> Any:
         f = functools.partial(lambda g, t: jvp(g, (t,), (one,))[1], f)
     columns = zip(*rows, strict=True)
     return tree_unflatten(
-        [_jet(Series(c), trace) if c[0].is_floating_point() else c[0] for c in columns], out_spec
+        [_jet(Series(c), trace) if _can_vary(c[0]) else c[0] for c in columns], out_spec
     )
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _ops = _C._namespaces[""]
 
 # What the formulas call by the names of C.
-_FUNCTIONS = {"fabs": "abs", "rint": "round", "polygamma_of": "polygamma"}
+_FUNCTIONS = {"fabs": "abs", "rint": "round"}
+_OPERATORS = {"!", "?:", "+", "-", "*", "/", "neg", "isnan"}
 
 
 @functools.cache
@@ -259,6 +260,29 @@ def function_of(name: str) -> Callable[..., Any]:
     raise KeyError(name)
 
 
+@functools.cache
+def is_readable(name: str) -> bool:
+    """Whether the partials of an op are made of ops alone, and theirs too; some are of functions
+    that exist for formulas only."""
+    waiting, seen = [name], {name}
+    while waiting:
+        for entry in formulas().get(waiting.pop(), ()):
+            trees = list(entry["partials"])
+            while trees:
+                tree = trees.pop()
+                if not isinstance(tree, tuple):
+                    continue
+                trees += tree[1:]
+                head = _FUNCTIONS.get(tree[0], tree[0])
+                if head in seen or head in _OPERATORS or head in _COMPARISONS:
+                    continue
+                if head not in formulas() or not any(head in s for s in _C._namespaces.values()):
+                    return False
+                seen.add(head)
+                waiting.append(head)
+    return True
+
+
 def pointwise(name: str, values: Sequence[Any], made: dict[Any, Series]) -> Series:
     """A pointwise function of series, one for each set of arguments."""
     key = (name, *(id(v) if isinstance(v, Series) else v for v in values))
@@ -270,7 +294,7 @@ def pointwise(name: str, values: Sequence[Any], made: dict[Any, Series]) -> Seri
 def _pointwise(name: str, values: Sequence[Any], made: dict[Any, Series]) -> Series:
     function = function_of(name)
     if name == "polygamma":
-        order, x = values
+        x, order = values
         entry = formulas()["polygamma"][0]
         return Pointwise(entry, lambda v: function(int(order), v), [x], [order], made)
     entry = formulas()[name][0]
