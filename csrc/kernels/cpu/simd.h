@@ -29,12 +29,17 @@
 #define RL_INLINE inline __attribute__((always_inline))
 
 // X(name) for every function that has vector forms.
-#define RL_EACH_UNARY(X)                                                                        \
-  X(exp)                                                                                        \
-  X(exp2)                                                                                       \
-  X(expm1)                                                                                      \
-  X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) \
-      X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc)
+#define RL_EACH_UNARY(X) \
+  X(exp)                 \
+  X(exp2)                \
+  X(expm1)               \
+  X(log)                 \
+  X(log2)                \
+  X(log10)               \
+  X(log1p)               \
+  X(sin)                 \
+  X(cos)                 \
+  X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc)
 #define RL_EACH_BINARY(X) X(pow) X(atan2) X(hypot)
 
 extern "C" {
