@@ -39,7 +39,18 @@
   X(log1p)               \
   X(sin)                 \
   X(cos)                 \
-  X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc)
+  X(tan)                 \
+  X(asin)                \
+  X(acos)                \
+  X(atan)                \
+  X(sinh)                \
+  X(cosh)                \
+  X(tanh)                \
+  X(asinh)               \
+  X(acosh)               \
+  X(atanh)               \
+  X(erf)                 \
+  X(erfc)
 #define RL_EACH_BINARY(X) X(pow) X(atan2) X(hypot)
 
 extern "C" {
