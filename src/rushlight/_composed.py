@@ -561,6 +561,33 @@ def _copies(result: Any) -> Any:
     return tuple(t.clone() for t in result) if isinstance(result, tuple) else result.clone()
 
 
+# What the docstring of each shows, of x = torch.arange(6.0).reshape(3, 2).
+_EXAMPLES = {
+    "alias": ("tuple(torch.alias_copy(x).shape)", "(3, 2)"),
+    "as_strided": ("tuple(torch.as_strided_copy(x, (2, 2), (1, 2)).shape)", "(2, 2)"),
+    "detach": ("tuple(torch.detach_copy(x).shape)", "(3, 2)"),
+    "expand": ("tuple(torch.expand_copy(x, (4, 3, 2)).shape)", "(4, 3, 2)"),
+    "narrow": ("tuple(torch.narrow_copy(x, 0, 1, 2).shape)", "(2, 2)"),
+    "permute": ("tuple(torch.permute_copy(x, (1, 0)).shape)", "(2, 3)"),
+    "select": ("tuple(torch.select_copy(x, 0, 1).shape)", "(2,)"),
+    "slice": ("tuple(torch.slice_copy(x, 0, 1).shape)", "(2, 2)"),
+    "split": ("[tuple(part.shape) for part in torch.split_copy(x, 2)]", "[(2, 2), (1, 2)]"),
+    "split_with_sizes": (
+        "[tuple(part.shape) for part in torch.split_with_sizes_copy(x, [1, 2])]",
+        "[(1, 2), (2, 2)]",
+    ),
+    "squeeze": ("tuple(torch.squeeze_copy(x).shape)", "(3, 2)"),
+    "t": ("tuple(torch.t_copy(x).shape)", "(2, 3)"),
+    "transpose": ("tuple(torch.transpose_copy(x, 0, 1).shape)", "(2, 3)"),
+    "unbind": ("[tuple(part.shape) for part in torch.unbind_copy(x)]", "[(2,), (2,), (2,)]"),
+    "unfold": ("tuple(torch.unfold_copy(x, 0, 2, 1).shape)", "(2, 2, 2)"),
+    "unsqueeze": ("tuple(torch.unsqueeze_copy(x, 0).shape)", "(1, 3, 2)"),
+    "view_as_complex": ("tuple(torch.view_as_complex_copy(x).shape)", "(3,)"),
+    "view_as_real": ("tuple(torch.view_as_real_copy(x.to(torch.complex64)).shape)", "(3, 2, 2)"),
+    "view": ("tuple(torch.view_copy(x, (2, 3)).shape)", "(2, 3)"),
+}
+
+
 def _copying(name: str) -> Any:
     method = name.removesuffix("_copy")
 
@@ -582,7 +609,14 @@ def _copying(name: str) -> Any:
         return _into(out, _copies(result))
 
     copy.__name__ = copy.__qualname__ = name
-    copy.__doc__ = f"A copy of what ``{method}`` shows."
+    call, shown = _EXAMPLES[method]
+    copy.__doc__ = f"""A copy of what ``{method}`` shows.
+
+    >>> import rushlight as torch
+    >>> x = torch.arange(6.0).reshape(3, 2)
+    >>> {call}
+    {shown}
+    """
     return copy
 
 
