@@ -3,7 +3,8 @@
 #include <features.h>
 #endif
 
-#ifdef __GLIBC__
+// RL_OWN_LIBRARIES: the C++ library is a static one, of the compiler's version.
+#if defined(__GLIBC__) && !defined(RL_OWN_LIBRARIES)
 #define RL_LOCAL(type, symbol) extern "C" __attribute__((visibility("hidden"))) type symbol
 
 // glibc 2.32. Zero: counts of references are always atomic.

@@ -1,7 +1,9 @@
 // What most files include and no edit changes, parsed once for all of them.
 #pragma once
 
+#ifndef RL_OWN_LIBRARIES
 #include "system/symbol_versions.h"
+#endif
 
 #include <Python.h>
 
