@@ -7,7 +7,7 @@ __all__ = ["parallel_info", "show"]
 
 def show() -> str:
     """The version, the CPU's instructions, threads and libraries, a line each."""
-    from rushlight.cli import facts
+    from rushlight._commands.info import facts
 
     return "rushlight built with:\n" + "".join(f"  - {name}: {text}\n" for name, text in facts())
 

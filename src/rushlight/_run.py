@@ -11,23 +11,12 @@ from rushlight import _alias, _missing
 # The modules whose frames are no part of the program.
 _RUNNER = (__name__, _alias.__name__, _missing.__name__, "rushlight.cli", "runpy")
 
-USAGE = """usage: rushlight run script.py [arguments]
-       rushlight run -m module [arguments]
-       rushlight run - [arguments]          (the program is read from standard input)
-
-Runs a PyTorch program: `torch` and all its submodules are rushlight in that process and its
-workers, and a seed gives PyTorch's random numbers. Arguments belong to the program.
-"""
-
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; returns the exit status. SystemExit is the program's own affair."""
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE, end="", file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else 2
-    if arguments == ["-m"] or arguments[0].startswith("--"):
-        print(f"{USAGE}rushlight run: error: expected a script or -m module", file=sys.stderr)
-        return 2
+    """Runs ``script.py ...``, ``-m module ...`` or ``- ...`` (standard input).
+
+    Returns the exit status. SystemExit is the program's own affair.
+    """
     _alias.install()
     try:
         if arguments[0] == "-m":
@@ -132,7 +121,8 @@ def _without_runner(traceback: TracebackType | None) -> TracebackType | None:
         frame = traceback.tb_frame
         module = _real_name(frame.f_globals.get("__name__", ""))
         lookup = frame.f_code.co_name == "__getattr__" and module.startswith("rushlight.")
-        if module not in _RUNNER and not lookup and module != "rushlight":
+        runner = module in _RUNNER or module.startswith("rushlight._commands")
+        if not runner and not lookup and module != "rushlight":
             kept.append(traceback)
         traceback = traceback.tb_next
     for i, entry in enumerate(kept):

@@ -1,107 +1,70 @@
-"""The command line: `rushlight run`, `rushlight demo`, `rushlight info`."""
+"""The command line: `rushlight <command>`. Commands are the modules of `rushlight._commands`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
-import platform
+import pkgutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-# Instruction sets that the kernels are compiled for or that decide the speed of the BLAS.
-_FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16")
+from rushlight import _commands
+from rushlight._missing import near
 
-
-def _demo(arguments: argparse.Namespace) -> int:
-    from rushlight import _demo
-
-    return _demo.run(steps=arguments.steps, seconds=arguments.seconds, seed=arguments.seed)
+_HELP = ("-h", "--help")
 
 
-def _info(arguments: argparse.Namespace) -> int:
-    for name, value in facts():
-        print(f"{name:<10} {value}")
-    return 0
+class Parser(argparse.ArgumentParser):
+    """A command's parser: options in full, and errors that name what may have been meant.
 
-
-def facts() -> Iterator[tuple[str, str]]:
-    """What this installation is and what it runs on: names and texts.
-
-    >>> from rushlight.cli import facts
-    >>> [name for name, _ in facts()][:3]
-    ['rushlight', 'python', 'system']
+    >>> parser = Parser(prog="rushlight demo")
+    >>> action = parser.add_argument("--steps", type=int)
+    >>> parser.parse_args(["--steps", "3"]).steps
+    3
     """
-    import rushlight
 
-    yield "rushlight", f"{rushlight.__version__}  ({os.path.dirname(rushlight.__file__ or '')})"
-    yield "python", f"{platform.python_version()} {platform.python_implementation()}"
-    yield "system", platform.platform()
-    model, features = _cpu()
-    yield "cpu", f"{model}, {os.cpu_count()} logical cores"
-    if features:
-        yield "features", " ".join(features)
-    yield "threads", str(rushlight.get_num_threads())
-    yield "blas", _blas()
-    rows = list(_memory(getattr(rushlight, "memory_stats", dict)()))
-    yield from zip(["memory"] + [""] * len(rows), rows, strict=False)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
+        )
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but an unknown option is answered with the nearest known one."""
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(self.not_understood(rest))
+        return parsed
 
-def _cpu() -> tuple[str, list[str]]:
-    """The processor's name and those of its features that matter here."""
-    from rushlight.backends.cpu import read_cpuinfo
+    def not_understood(self, rest: Sequence[str]) -> str:
+        """What to say of arguments that nothing wants."""
+        given = rest[0].partition("=")[0]
+        if not given.startswith("-"):
+            return f"unexpected argument: {rest[0]}"
+        return f"unknown option {given}{_meant(given, self._option_string_actions)}"
 
-    model, flags = read_cpuinfo()
-    known = [name for name in _FEATURES if name in flags]
-    return model or platform.processor() or platform.machine(), known
-
-
-def _blas() -> str:
-    from importlib import metadata
-
-    try:
-        return f"OpenBLAS, scipy-openblas32 {metadata.version('scipy-openblas32')}"
-    except metadata.PackageNotFoundError:
-        return "the scipy-openblas32 package is not installed"
+    def error(self, message: str) -> NoReturn:
+        """Prints the usage and what is wrong, and ends with status 2."""
+        if sys.stderr is not None:
+            self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}\n")
 
 
-def _memory(stats: dict[str, Any], path: str = "") -> Iterator[str]:
-    for name, value in stats.items():
-        label = f"{path}{name}"
-        if isinstance(value, dict):
-            yield from _memory(value, label + ".")
-        elif "bytes" in label and isinstance(value, int):
-            yield f"{label} = {value:,} ({value / 2**20:.1f} MiB)"
-        else:
-            yield f"{label} = {value:,}" if isinstance(value, int) else f"{label} = {value}"
+def _meant(given: str, known: Any) -> str:
+    found = near(given.lstrip("-"), [name.lstrip("-") for name in known])
+    spelled = {name.lstrip("-"): name for name in known}
+    return f"; did you mean {' or '.join(spelled[name] for name in found)}?" if found else ""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rushlight", description="A PyTorch-compatible autograd engine."
-    )
-    from rushlight import __version__
+def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """The type of an option that is a number above zero.
 
-    version = f"rushlight {__version__}"
-    parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+    >>> from rushlight.cli import positive
+    >>> positive(int)("3")
+    3
+    """
 
-    commands.add_parser("run", help="run a PyTorch program: torch is rushlight there")
-
-    demo = commands.add_parser("demo", help="train a small GPT on Python's own source")
-    demo.add_argument("--steps", type=_positive(int), default=1500, help="training steps (1500)")
-    demo.add_argument(
-        "--seconds", type=_positive(float), default=35.0, help="stop training after this time (35)"
-    )
-    demo.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
-    demo.set_defaults(run=_demo)
-
-    info = commands.add_parser("info", help="what this installation is and what it runs on")
-    info.set_defaults(run=_info)
-    return parser
-
-
-def _positive(kind: type[int] | type[float]) -> Any:
     def parse(text: str) -> float:
         value = kind(text)
         if not value > 0:
@@ -110,6 +73,107 @@ def _positive(kind: type[int] | type[float]) -> Any:
 
     parse.__name__ = kind.__name__
     return parse
+
+
+# -- the commands ---------------------------------------------------------------------------------
+
+
+def commands() -> list[str]:
+    """The names of the commands.
+
+    >>> from rushlight.cli import commands
+    >>> "run" in commands()
+    True
+    """
+    found = (module.name for module in pkgutil.iter_modules(_commands.__path__))
+    return sorted(name.replace("_", "-") for name in found if not name.startswith("_"))
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"rushlight._commands.{name.replace('-', '_')}")
+
+
+def _paragraphs(module: Any) -> list[str]:
+    """The first line of a command's docstring, then its first paragraph of text."""
+    return [text.strip() for text in (module.__doc__ or "").strip().split("\n\n")[:2]]
+
+
+def _examples(examples: Sequence[tuple[str, str]]) -> str:
+    if not examples:
+        return ""
+    width = max(len(line) for line, _ in examples)
+    return "examples:\n" + "\n".join(f"  {line:<{width}}   {what}" for line, what in examples)
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of one command.
+
+    >>> from rushlight.cli import parser_of
+    >>> parser_of("demo").parse_args(["--seed", "7"]).seed
+    7
+    """
+    module = _module(name)
+    takes_program = getattr(module, "PROGRAM", False)
+    parser = Parser(
+        prog=f"rushlight {name}",
+        description="\n\n".join(_paragraphs(module)),
+        epilog=_examples(module.EXAMPLES),
+    )
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(parser)
+    if takes_program:
+        options = parser.format_usage().removeprefix("usage: ").strip()
+        parser.usage = f"{options} script.py|-m module|- [arguments]"
+    return parser
+
+
+def _split(parser: argparse.ArgumentParser, given: list[str]) -> tuple[list[str], list[str]]:
+    """A command's own options, and the program that follows them with its arguments."""
+    at = 0
+    while at < len(given):
+        word = given[at]
+        if word == "--":
+            return given[:at], given[at + 1 :]
+        if word in ("-m", "-") or not word.startswith("-"):
+            break
+        action = parser._option_string_actions.get(word)
+        at += 2 if action is not None and action.nargs != 0 else 1
+    return given[:at], given[at:]
+
+
+def _parse(name: str, given: list[str]) -> tuple[Any, argparse.Namespace]:
+    module, parser = _module(name), parser_of(name)
+    if not getattr(module, "PROGRAM", False):
+        return module, parser.parse_args(given)
+    own, program = _split(parser, given)
+    arguments = parser.parse_args(own)
+    if not program or program == ["-m"]:
+        parser.error("expected a program: script.py, -m module, or - for standard input")
+    arguments.program = program
+    return module, arguments
+
+
+_TOP_EXAMPLES = (
+    ("rushlight demo", "train a small language model"),
+    ("rushlight run train.py", "run a program that says `import torch`"),
+    ("rushlight COMMAND --help", "the options and examples of a command"),
+)
+
+
+def _top_parser() -> Parser:
+    from rushlight import __version__
+
+    names = commands()
+    width = max(map(len, names))
+    rows = [f"  {name:<{width}}   {_paragraphs(_module(name))[0]}" for name in names]
+    parser = Parser(
+        prog="rushlight",
+        usage="rushlight [--help] [--version] COMMAND [arguments]",
+        description="A PyTorch-compatible autograd engine.\n\ncommands:\n" + "\n".join(rows),
+        epilog=_examples(_TOP_EXAMPLES),
+    )
+    parser.add_argument("--version", action="version", version=f"rushlight {__version__}")
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,13 +185,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     given = list(sys.argv[1:] if argv is None else argv)
-    if given[:1] == ["run"]:  # what follows is the program's: argparse must not read it
-        from rushlight import _run
-
-        return _run.main(given[1:])
-    arguments = _parser().parse_args(given)
+    if not given or given[0] not in commands():
+        parser = _top_parser()
+        if given and not given[0].startswith("-"):
+            parser.error(f"unknown command {given[0]!r}{_meant(given[0], commands())}")
+        parser.parse_args(given)
+        parser.error(f"expected a command: {', '.join(commands())}")
+    module, arguments = _parse(given[0], given[1:])
+    if getattr(module, "PROGRAM", False):  # whose errors and interruptions are its own affair
+        return int(module.run(arguments))
     try:
-        status = int(arguments.run(arguments))
+        status = int(module.run(arguments))
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
