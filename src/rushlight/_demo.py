@@ -8,11 +8,12 @@ import os
 import sys
 import sysconfig
 import time
-from typing import Any, TextIO
+from typing import Any
 
 import rushlight as torch
 import rushlight.nn.functional as F
 from rushlight import nn
+from rushlight._terminal import Progress
 
 LENGTH = 64
 WIDTH = 96
@@ -137,33 +138,6 @@ def batch_of(codes: torch.Tensor, rows: int) -> torch.Tensor:
 # -- what it shows --------------------------------------------------------------------------------
 
 
-class Progress:
-    """A bar on one line that is drawn over; on a file or pipe, a line now and then."""
-
-    def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total = stream, total
-        self._live = stream.isatty() and os.environ.get("TERM") != "dumb"
-        unicode = (getattr(stream, "encoding", None) or "").lower().startswith("utf")
-        self._full, self._rest = ("━", "─") if unicode else ("#", "-")
-        self._drawn, self._told = 0.0, 0
-
-    def update(self, done: int, share: float, note: str, last: bool) -> None:
-        if self._live:
-            now = time.perf_counter()
-            if now - self._drawn < 0.1 and not last:
-                return
-            self._drawn = now
-            filled = int(24 * share)
-            bar = self._full * filled + self._rest * (24 - filled)
-            self._stream.write(f"\r  {bar} {done:>4}/{self._total}  {note}\x1b[K")
-            if last:
-                self._stream.write("\n")
-        elif last or int(8 * share) > self._told:
-            self._told = int(8 * share)
-            self._stream.write(f"  step {done:>4}/{self._total}  {note}\n")
-        self._stream.flush()
-
-
 class Training:
     """Trains a model for `steps`, or until `seconds` have passed."""
 
@@ -203,9 +177,8 @@ class Training:
     def rate(self) -> float:
         return len(self.losses) * BATCH * LENGTH / self.spent
 
-    def note(self, done: int) -> str:
-        left = min((self.steps - done) * self.spent / done, self.seconds - self.spent)
-        return f"loss {self.recent:.3f}  {self.rate:,.0f} tokens/s  {max(0.0, left):.0f} s left"
+    def note(self) -> str:
+        return f"loss {self.recent:.3f}  {self.rate:,.0f} tokens/s"
 
     def run(self, progress: Progress) -> None:
         began = start = time.perf_counter()
@@ -214,7 +187,7 @@ class Training:
             now = time.perf_counter()
             self.quickest, self.spent, start = min(self.quickest, now - start), now - began, now
             late = self.spent > self.seconds
-            progress.update(done, self.share, self.note(done), last=late or done == self.steps)
+            progress.update(done, self.note(), 1.0 if late else self.share)
             if late:
                 break
 
@@ -295,7 +268,8 @@ def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
     say(f"  batch   {BATCH} x {LENGTH} letters, {torch.get_num_threads()} threads", "")
 
     training = Training(model, codes, steps, seconds)
-    training.run(Progress(sys.stdout, steps))
+    with Progress(steps, "step", stream=sys.stdout, delay=0) as progress:
+        training.run(progress)
 
     guess = frequencies_entropy(codes, len(codec))
     mean, quickest = 1e3 * training.spent / len(training.losses), 1e3 * training.quickest

@@ -184,6 +184,8 @@ def download_url_to_file(
     import tempfile
     from urllib.request import Request, urlopen
 
+    from rushlight._terminal import Progress
+
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
     # Beside its place, so that nobody sees half a file.
@@ -192,9 +194,13 @@ def download_url_to_file(
         urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as answer,
     ):
         try:
-            while block := answer.read(1 << 17):
-                part.write(block)
-                digest.update(block)
+            total = int(answer.headers.get("Content-Length") or 0)
+            with Progress(total, os.path.basename(dst), unit="bytes") as shown:
+                while block := answer.read(1 << 17):
+                    part.write(block)
+                    digest.update(block)
+                    if progress and total:
+                        shown.update(part.tell())
             part.close()
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(
