@@ -95,7 +95,7 @@ def page(
     styles: Iterable[str] = (),
     scripts: Iterable[str] = (),
 ) -> str:
-    """A whole page. ``body`` is HTML; ``title`` and ``facts`` are text; the rest, names of files."""
+    """A whole page. ``body`` is HTML, ``title`` and ``facts`` are text, the rest names of files."""
     css = "\n".join(map(read, ("base.css", *styles)))
     js = "\n".join(map(read, ("base.js", *scripts)))
     note = f'<p class="facts">{escape(facts)}</p>' if facts else ""
