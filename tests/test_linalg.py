@@ -137,6 +137,17 @@ class TestErrors:
             torch.lu_unpack(torch.eye(2), wrong)
         with pytest.raises(RuntimeError, match="ldl_factor"):
             torch.linalg.ldl_solve(torch.eye(2), wrong, torch.ones(2, 1))
+        for unpaired in ([1, -2], [-1, 2], [-1, -2, -3], [-1, 2, -3]):
+            rows = torch.tensor(unpaired, dtype=torch.int32)
+            with pytest.raises(RuntimeError, match="negative in pairs"):
+                torch.linalg.ldl_solve(torch.eye(len(rows)), rows, torch.ones(len(rows), 1))
+
+    def test_factors_of_ldl_have_no_derivative(self):
+        ld, pivots = torch.linalg.ldl_factor(torch.eye(2))
+        with pytest.raises(NotImplementedError, match=r"linalg\.solve"):
+            torch.func.jvp(
+                lambda u: torch.linalg.ldl_solve(u, pivots, torch.ones(2, 1)), (ld,), (ld,)
+            )
 
     def test_forms_without_errors(self):
         singular = torch.zeros(2, 2)
@@ -180,6 +191,13 @@ class TestRepeatedValues:
             return u @ u.mT
 
         assert gradcheck(left, self.repeated().requires_grad_(), atol=1e-4)
+
+    def test_a_large_gradient_of_matrix_exp_loses_no_digits(self):
+        a = torch.tensor([[0.7, 0.2], [-0.3, 1.1]], dtype=torch.float64, requires_grad=True)
+        g = torch.tensor([[1.0, -2.0], [0.5, 3.0]], dtype=torch.float64)
+        (small,) = torch.autograd.grad(torch.linalg.matrix_exp(a), a, g)
+        (large,) = torch.autograd.grad(torch.linalg.matrix_exp(a), a, g * 2.0**60)
+        assert torch.equal(large, small * 2.0**60)
 
     def test_matrix_functions_know_no_gaps(self):
         a = torch.eye(3, dtype=torch.float64, requires_grad=True)
@@ -288,6 +306,11 @@ class TestBatches:
     def test_vmap_with_one_matrix_for_all(self):
         a, b = matrix(3, 3), matrix(5, 3)
         check(vmap(torch.linalg.solve, (None, 0))(a, b), torch.linalg.solve(a, b.mT).mT)
+
+    def test_the_adjoint_of_a_number_is_its_conjugate(self):
+        z = torch.tensor(1 + 2j)
+        assert z.adjoint() == z.mH == z.H == torch.tensor(1 - 2j)
+        assert z.mT == z.T == z
 
     def test_conjugates_transposes_and_slices(self):
         a = matrix(8, 8, dtype=torch.complex128)

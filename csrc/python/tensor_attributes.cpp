@@ -199,8 +199,9 @@ Var reversed(Tensor* t) {
 }
 PyObject* transposed(Tensor* t) { return reinterpret_cast<PyObject*>(reversed(t).release()); }
 PyObject* matrix_transposed(Tensor* t) {
-  check(t->dim() >= 2, "tensor.mT is only supported on matrices or batches of matrices. Got ",
+  check(t->dim() != 1, "tensor.mT is only supported on matrices or batches of matrices. Got ",
         t->dim(), "-D tensor.");
+  if (t->dim() == 0) return transposed(t);
   return reinterpret_cast<PyObject*>(ops::transpose(Var(t), -2, -1).release());
 }
 PyObject* adjoint(Tensor* t) {
@@ -210,8 +211,9 @@ PyObject* adjoint(Tensor* t) {
   return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), 0, 1)).release());
 }
 PyObject* matrix_adjoint(Tensor* t) {
-  check(t->dim() >= 2, "tensor.mH is only supported on matrices or batches of matrices. Got ",
+  check(t->dim() != 1, "tensor.mH is only supported on matrices or batches of matrices. Got ",
         t->dim(), "-D tensor.");
+  if (t->dim() == 0) return adjoint(t);
   return reinterpret_cast<PyObject*>(ops::conj(ops::transpose(Var(t), -2, -1)).release());
 }
 PyObject* real_part(Tensor* t) { return reinterpret_cast<PyObject*>(ops::real(Var(t)).release()); }

@@ -209,6 +209,17 @@ void ldl(DType d, int64_t batch, int64_t n, void* a, int32_t* pivots, bool hermi
   });
 }
 
+// Whether LAPACK stays inside the matrix: rows of blocks of two come negative, in pairs.
+static bool are_pivots(const int32_t* pivots, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t row = std::abs(int64_t(pivots[i]));
+    if (row < 1 || row > n) return false;
+  }
+  for (int64_t i = 0; i < n; i++)
+    if (pivots[i] < 0 && (++i == n || pivots[i] > 0)) return false;
+  return true;
+}
+
 void ldl_solve(DType d, int64_t batch, int64_t n, int64_t columns, const void* a,
                const int32_t* pivots, void* b, bool hermitian) {
   with_type(d, [&](auto type) {
@@ -219,10 +230,14 @@ void ldl_solve(DType d, int64_t batch, int64_t n, int64_t columns, const void* a
     static F* other = is_complex_v<T> ? find<T, F>("hetrs") : plain;
     each_range(batch, double(n) * double(n) * double(columns), [&](int64_t begin, int64_t end) {
       int size = int(n), others = int(columns), lead = std::max(1, size), failed = 0;
-      for (int64_t i = begin; i < end; i++)
-        (hermitian ? other : plain)("L", &size, &others, static_cast<const T*>(a) + i * n * n,
-                                    &lead, pivots + i * n, static_cast<T*>(b) + i * n * columns,
-                                    &lead, &failed, 1);
+      for (int64_t i = begin; i < end; i++) {
+        T* x = static_cast<T*>(b) + i * n * columns;
+        if (!are_pivots(pivots + i * n, n))
+          std::fill(x, x + n * columns, T(std::numeric_limits<Real<T>>::quiet_NaN()));
+        else
+          (hermitian ? other : plain)("L", &size, &others, static_cast<const T*>(a) + i * n * n,
+                                      &lead, pivots + i * n, x, &lead, &failed, 1);
+      }
     });
   });
 }

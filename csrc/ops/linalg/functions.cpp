@@ -1,5 +1,6 @@
 // Functions of matrices, and small things with the names of linear algebra.
 #include "ops/linalg/linalg.h"
+#include "ops/reduce/reduce.h"
 
 namespace rl {
 
@@ -7,7 +8,8 @@ namespace {
 
 using namespace linalg;
 
-// The derivative along t stands in the corner of exp of [[a, t], [0, a]].
+// The derivative along t stands in the corner of exp of [[a, t], [0, a]]. It is linear in t: of
+// one far larger than a, the digits of a would be lost.
 struct MatrixExp : General {
   static constexpr auto signature = "_matrix_exp(Tensor input)";
   static constexpr Batching batching = Batching::Shift;
@@ -25,12 +27,19 @@ struct MatrixExp : General {
     linalg_on(a).matrix_exp(a.dtype(), batch_count(a), n, a->data(), y->data());
     return y;
   }
+  static Var largest(const Var& t) {
+    Plain plain;
+    Var size = ops::amax(math::abs(t), {-2, -1}, true);
+    return math::where(size > Var(0), size, Var(1));
+  }
   static Var along(const Var& a, const Var& t) {
     int64_t n = a.size(-1);
+    if (n == 0) return t;
+    Var size = largest(t);
     Var zero = ops::zeros(a.sizes(), a.dtype(), a.device());
-    Var above = ops::cat({a, t}, -1), below = ops::cat({zero, a}, -1);
+    Var above = ops::cat({a, t / size}, -1), below = ops::cat({zero, a}, -1);
     Var whole = call<MatrixExp>(ops::cat({above, below}, -2));
-    return ops::narrow(ops::narrow(whole, -2, 0, n), -1, n, n);
+    return ops::narrow(ops::narrow(whole, -2, 0, n), -1, n, n) * size;
   }
   static void vjp(Back& b, const In& input) { b[0] = along(adjoint(*input), b.g()); }
   static void jvp(Push& p, const Var& input) { p[0] = along(input, p.t(0)); }
@@ -155,7 +164,7 @@ struct Adjoint : Composite {
     check(input.dim() != 1,
           "adjoint: tensor.adjoint() is only supported on matrices or batches of "
           "matrices. Got 1-D tensor.");
-    return input.dim() ? linalg::adjoint(input) : input;
+    return input.dim() ? linalg::adjoint(input) : ops::conj(input);
   }
 };
 RL_OP(Adjoint)

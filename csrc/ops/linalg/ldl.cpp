@@ -76,7 +76,7 @@ struct LinalgLdlFactor : Composite {
 RL_OP(LinalgLdlFactor)
 
 // Linear in b; the factors have no derivative.
-struct LinalgLdlSolve : Linear {
+struct LinalgLdlSolve : General {
   static constexpr auto signature =
       "ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False)";
   static constexpr auto grad_name = "LinalgLdlSolveBackward0";
@@ -113,22 +113,40 @@ struct LinalgLdlSolve : Linear {
                            rows->data<int32_t>(), x->data(), hermitian);
     return x;
   }
-  // A row of a block of two counts negative.
+  // The rows of a block of two count negative, both.
   static void check_pivots(const Var& rows, int64_t n) {
     if (!can_read(rows) || rows.numel() == 0) return;
+    Plain plain;
     Var wide = ops::to(math::abs(rows), DType::I64);
     kernel::Range range = on(wide).range(wide->data<int64_t>(), wide.numel());
     check(range.low >= 1 && range.high <= n,
           "torch.linalg.ldl_solve: pivots must lie between 1 and ", n,
           " in magnitude. Did you properly pass the result of ldl_factor?");
+    Var negative = ops::to(rows < Var(0), DType::I64);
+    Var count = ops::cumsum(negative, -1), half = math::floor(count / Var(2));
+    Var open = count - half * Var(2);
+    Var next = ops::cat(
+        {ops::narrow(negative, -1, 1, n - 1),
+         ops::zeros(ops::narrow(negative, -1, 0, 1).sizes(), DType::I64, negative.device())},
+        -1);
+    check(!any(open > next),
+          "torch.linalg.ldl_solve: pivots of blocks of two must be negative in pairs. Did you "
+          "properly pass the result of ldl_factor?");
+  }
+  static void refuse_factors() {
+    fail_as(PyExc_NotImplementedError,
+            "the derivative for linalg.ldl_solve is not implemented with respect to LD. Solve with "
+            "torch.linalg.solve(A, B), which is derived by both");
   }
   static void vjp(Back& b, const In& ld, const In& pivots, const In&, bool hermitian) {
-    if (b.wants(0))
-      fail_as(PyExc_NotImplementedError,
-              "the derivative for linalg.ldl_solve is not implemented with respect to LD");
+    if (b.wants(0)) refuse_factors();
     // Of a Hermitian matrix the adjoint is itself, of a symmetric one the conjugate.
     Var factors = hermitian ? *ld : ops::conj(*ld);
     b[2] = call<LinalgLdlSolve>(factors, *pivots, b.g(), hermitian);
+  }
+  static void jvp(Push& p, const Var& ld, const Var& pivots, const Var&, bool hermitian) {
+    if (p.t(0)) refuse_factors();
+    p[0] = call<LinalgLdlSolve>(ld, pivots, p.t(2), hermitian);
   }
 };
 RL_OP(LinalgLdlSolve)

@@ -81,6 +81,8 @@ COMPUTED = [
     (r"abs(olute)?_\(", r"In-place abs is not supported for complex tensors", "values are cast"),
     (r"", r"must have the same dtype, but got|result dtype \w+ does not match", "promotion"),
     (r"", r"expected dtype [\w:<> ]+ for `\w+` but got dtype", "promotion"),
+    (r"fftshift", r"`shifts` required", "of a number, a copy"),
+    (DERIVES, r"unresolved conjugated tensors", "what fft gives is conjugated lazily there"),
     (r"", r"Integer division with addcdiv is no longer supported", "by the input's dtype"),
 ]
 # Where rushlight refuses what PyTorch computes, by rushlight's message.
@@ -232,6 +234,12 @@ NO_TANGENT = r"dual[^\n]*(scatter_reduce|binary_cross_entropy_with_logits)"
 NORMS = r"(batch|instance|layer|group)_norm"
 TIES = r"scatter_reduce.*'am(ax|in)'.*include_self=False"
 RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid)\(.*out="
+# PyTorch's derivatives that differences contradict, or that leave a result out, by order.
+WRONG = [
+    (NORMS + "|logcumsumexp", 3),
+    (r"det\(|householder_product|matrix_exp", 2),
+    (r"cholesky_inverse|lstsq", 1),
+]
 NAN_THERE = r"norm|dist|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow"
 
 
@@ -348,10 +356,12 @@ def is_written_unseen(case):
     return any(not s.defines and aliases & set(s.variables) for s in sources[1:])
 
 
-def is_third(case):
-    """Of one whose third derivatives PyTorch has wrong; most statements derive once."""
-    derived = sum(len(re.findall(r"grad\(|backward\(", s.text)) for s in case.program.sources())
-    return case.after(NORMS + "|logcumsumexp") and derived >= 3
+def is_wrong_there(case):
+    """Of an op whose derivatives PyTorch has wrong from this order on; most statements derive
+    once."""
+    orders = r"grad\(|backward\(|jvp|dual_level|jac|hess"
+    derived = sum(len(re.findall(orders, s.text)) for s in case.program.sources())
+    return any(case.after(pattern) and derived >= order for pattern, order in WRONG)
 
 
 def is_nan_beside(case):
@@ -395,6 +405,7 @@ FACTS = [
     ("requires_grad", r"", is_integral, "integers never require grad"),
     ("requires_grad", COMPARES + r"\w*_\(", always, "comparisons"),
     ("requires_grad", DERIVES, constant_derivative, "a derivative that depends on nothing"),
+    ("requires_grad", r"(triangular_solve|lu_unpack|lstsq)\(", always, "results of one node there"),
     ("kind", DERIVES, is_zero_gradient, "the gradient of a constant derivative"),
     ("is_leaf", DERIVES, is_zero, "the gradient of a derivative that depends on nothing"),
     ("length", DERIVES, is_call_for_nothing, "hooks of missing gradients"),
@@ -414,7 +425,7 @@ FACTS = [
     ("value", r"out=", is_single_precision, "integers are computed in float32"),
     ("value", DERIVES, is_nan_there, "derivatives at 0 are numbers"),
     ("value", DERIVES, is_written_unseen, "saved values, or copies of them"),
-    ("value", DERIVES, is_third, "PyTorch's third derivatives of norms and logcumsumexp"),
+    ("value", DERIVES, is_wrong_there, "PyTorch's derivatives of these are wrong"),
     ("value", r"(jac|hess|jvp|dual)[^\n]*kl_div", is_nan_beside, "sums with NaN in them"),
     ("value", RESIZED, always, "out= that is resized has the strides of the plain result"),
     ("length", DERIVES, is_hook_of_jvp, "the result of jvp is a view there"),
