@@ -85,13 +85,13 @@ def growth(bench: Bench) -> Iterable[Row]:
         name = f"sum of x[i]: {what}, 40000 against 4000"  # so many that free memory is no part
         if bench.wants(name):
             ratios = []
-            for library in (bench.subject, "torch"):
+            for library in bench.names:
                 sizes = [
                     min(bench.child(INDEXING, library, str(n))[place] for _ in range(3))
                     for n in (4000, 40000)
                 ]
                 ratios.append(max(sizes[1], floor) / max(sizes[0], floor))
-            yield at_most(name, ratios[0], 15, "x", ratios[1])
+            yield at_most(name, ratios[0], 15, "x", *ratios[1:])
 
 
 def rows(bench: Bench) -> Iterable[Row]:

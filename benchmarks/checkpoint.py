@@ -89,8 +89,6 @@ def step(run: Callable[[Any], Any], x: Any) -> Callable[[], Any]:
 
 
 def checkpoints(bench: Bench) -> Iterable[Row]:
-    from torch.utils.checkpoint import checkpoint as torch_checkpoint
-
     from rushlight.utils.checkpoint import checkpoint
 
     ours, theirs = bench.load()
@@ -101,12 +99,18 @@ def checkpoints(bench: Bench) -> Iterable[Row]:
         yield at_most(f"peak, {name}", peaks[name] / peaks["plain"], bar, "x plain")
     rounds = max(3, bench.rounds // 3)
     spent = times({name: step(run, x) for name, run in runs.items()}, rounds)
-    other = ways(theirs, torch_checkpoint, budgets=False)
-    y = other.pop("input")
-    torch_spent = times({name: step(run, y) for name, run in other.items()}, rounds)
+    torch_spent = times_of_torch(theirs, rounds) if theirs is not None else {}
     for name, (_, bar) in BARS.items():
         torch_ratio = torch_spent[name] / torch_spent["plain"] if name in torch_spent else None
         yield at_most(f"time, {name}", spent[name] / spent["plain"], bar, "x plain", torch_ratio)
+
+
+def times_of_torch(torch: Any, rounds: int) -> dict[str, float]:
+    from torch.utils.checkpoint import checkpoint
+
+    runs = ways(torch, checkpoint, budgets=False)
+    x = runs.pop("input")
+    return times({name: step(run, x) for name, run in runs.items()}, rounds)
 
 
 def watched(torch: Any) -> dict[str, Callable[[], Any]]:
@@ -134,10 +138,14 @@ def watched(torch: Any) -> dict[str, Callable[[], Any]]:
 
 
 def watching(bench: Bench) -> Iterable[Row]:
-    ours, theirs = (times(watched(library), 15 * bench.rounds) for library in bench.load())
+    found = [
+        times(watched(library), 15 * bench.rounds)
+        for library in bench.load()
+        if library is not None
+    ]
     for name, bar in WATCHED.items():
-        theirs_ratio = theirs[name] / theirs["plain"]
-        yield at_most(name, ours[name] / ours["plain"], bar, "x plain", theirs_ratio)
+        ours, *theirs = (spent[name] / spent["plain"] for spent in found)
+        yield at_most(name, ours, bar, "x plain", *theirs)
 
 
 def rows(bench: Bench) -> Iterable[Row]:

@@ -1,5 +1,7 @@
 """Measures rushlight and PyTorch alternately in one run and prints both, their ratio and the bar.
 
+Where PyTorch is not installed, the figures of rushlight stand alone.
+
 A piece of work is a `Case`: a statement and a function that makes its names for a library. Each
 round times a slice of the one library, then a slice of the other; the quickest round of each
 counts, so that what else the machine does falls on neither alone.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import math
 import subprocess
@@ -70,28 +73,37 @@ class Bench:
     only: str
     libraries: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def names(self) -> list[str]:
+        """The libraries to measure: without PyTorch, the subject alone."""
+        return [self.subject, *(["torch"] if importlib.util.find_spec("torch") else [])]
+
     def load(self) -> tuple[Any, Any]:
-        for name in (self.subject, "torch"):
+        """The subject, and PyTorch or None."""
+        for name in self.names:
             if name not in self.libraries:
                 library = importlib.import_module(name)
                 library.set_num_threads(self.threads)
                 self.libraries[name] = library
-        return self.libraries[self.subject], self.libraries["torch"]
+        return self.libraries[self.subject], self.libraries.get("torch")
 
     def wants(self, name: str) -> bool:
         return self.only in name
 
     def compare(self, case: Case) -> Row:
-        ours, theirs = (
-            timeit.Timer(case.statement, globals=case.names(library)) for library in self.load()
-        )
-        a, b = _alternate(ours, theirs, self.rounds)
-        a, b = a / case.per, b / case.per
-        passed = None if case.bar is None else b / a >= case.bar
+        timers = [
+            timeit.Timer(case.statement, globals=case.names(library))
+            for library in self.load()
+            if library is not None
+        ]
+        a, *others = (spent / case.per for spent in _alternate(timers, self.rounds))
+        b = others[0] if others else None
+        passed = None if case.bar is None or b is None else b / a >= case.bar
         bar = "" if case.bar is None else f">= {case.bar:g}x"
         if case.flops:
             rate = case.flops * 1e-9
-            return Row(case.name, rate / a, rate / b, "GFLOP/s", bar, passed, better="more")
+            theirs = None if b is None else rate / b
+            return Row(case.name, rate / a, theirs, "GFLOP/s", bar, passed, better="more")
         return Row(case.name, a, b, "s", bar, passed)
 
     def compare_all(self, cases: Iterable[Case]) -> Iterable[Row]:
@@ -142,18 +154,18 @@ def yes(name: str, value: bool, theirs: bool | None = None) -> Row:
     return Row(name, float(value), other, "yes/no", "yes", bool(value))
 
 
-def _alternate(ours: timeit.Timer, theirs: timeit.Timer, rounds: int) -> tuple[float, float]:
-    counts = [_repeats(t) for t in (ours, theirs)]
-    best = [math.inf, math.inf]
-    slow = max(t for t in (counts[0][1], counts[1][1])) > 0.3
+def _alternate(timers: list[timeit.Timer], rounds: int) -> list[float]:
+    counts = [_repeats(t) for t in timers]
+    best = [math.inf for _ in timers]
+    slow = max(spent for _, spent in counts) > 0.3
     for _ in range(max(3, rounds // 2) if slow else rounds):
-        for i, timer in enumerate((ours, theirs)):
+        for i, timer in enumerate(timers):
             # Worker threads of the other library spin a while before they sleep.
             time.sleep(0.004)
             timer.timeit(1)
             n = counts[i][0]
             best[i] = min(best[i], timer.timeit(n) / n)
-    return best[0], best[1]
+    return best
 
 
 def _repeats(timer: timeit.Timer) -> tuple[int, float]:

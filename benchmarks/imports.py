@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from harness import Bench, Row, at_most, main, yes
 
@@ -40,18 +41,19 @@ def rows(bench: Bench) -> Iterable[Row]:
 
 
 def measured(bench: Bench) -> Iterable[Row]:
-    ours, theirs = [], []
+    runs: dict[str, list[Any]] = {name: [] for name in bench.names}
     for _ in range(max(3, bench.rounds // 2)):
-        ours.append(bench.child(IMPORT, bench.subject))
-        theirs.append(bench.child(IMPORT, "torch"))
-    seconds, resident = (min(r[i] for r in ours) for i in (0, 1))
-    their_seconds, their_resident = (min(r[i] for r in theirs) for i in (0, 1))
-    yield at_most("import", seconds, 0.060, "s", their_seconds)
-    yield at_most("resident after import", resident, 40 * 2**20, "B", their_resident)
-    yield yes("import leaves NumPy alone", not ours[0][2], not theirs[0][2])
+        for name, kept in runs.items():
+            kept.append(bench.child(IMPORT, name))
+    seconds, resident = ([min(r[i] for r in kept) for kept in runs.values()] for i in (0, 1))
+    alone = [not kept[0][2] for kept in runs.values()]
+    yield at_most("import", seconds[0], 0.060, "s", *seconds[1:])
+    yield at_most("resident after import", resident[0], 40 * 2**20, "B", *resident[1:])
+    yield yes("import leaves NumPy alone", *alone)
     blas = size(folder("scipy_openblas32"))
     total = size(folder(bench.subject)) + blas
-    yield at_most("installed, with the BLAS", total, 40 * 2**20, "B", size(folder("torch")))
+    others = [size(folder(name)) for name in bench.names[1:]]
+    yield at_most("installed, with the BLAS", total, 40 * 2**20, "B", *others)
     extensions = [f.stat().st_size for f in folder(bench.subject).glob("_C*.so")]
     yield at_most("the extension", sum(extensions), 12 * 2**20, "B")
 

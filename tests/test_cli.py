@@ -1,15 +1,21 @@
 """The command line."""
 
+import ast
+import json
 import math
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import rushlight
 from rushlight import _demo, cli
+from rushlight._commands import bench, completion
 
 
 def test_info_tells_what_is_installed(capsys):
@@ -50,13 +56,118 @@ def test_characters_survive_the_round_trip():
 
 
 @pytest.mark.parametrize(
-    "argv", [[], ["dance"], ["demo", "--steps", "0"], ["demo", "--steps", "x"]]
+    ("argv", "text"),
+    [
+        ([], "expected a command: "),
+        (["dance"], "unknown command 'dance'"),
+        (["dmeo"], "did you mean demo?"),
+        (["--versoin"], "did you mean --version?"),
+        (["demo", "--steps", "0"], "expected a positive number, got 0"),
+        (["demo", "--steps", "x"], "invalid int value: 'x'"),
+        (["demo", "--step", "3"], "unknown option --step; did you mean --steps?"),
+        (["demo", "now"], "unexpected argument: now"),
+        (["run"], "expected a program: script.py, -m module, or - for standard input"),
+        (["run", "-m"], "expected a program"),
+        (["run", "--reprot", "x.py"], "unknown option --reprot"),
+        (["bench", "overhed"], "did you mean overhead?"),
+        (["completion", "tcsh"], "choose from"),
+    ],
 )
-def test_wrong_arguments_are_explained(argv, capsys):
+def test_wrong_arguments_are_explained(argv, text, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(argv)
     assert caught.value.code == 2
-    assert "error:" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "error:" in shown
+    assert text in shown
+
+
+class TestHelp:
+    def test_every_command_stands_in_the_list(self, capsys):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["--help"])
+        assert caught.value.code == 0
+        shown = capsys.readouterr().out
+        assert len(cli.commands()) > 4
+        assert [name for name in cli.commands() if f"\n  {name} " not in shown] == []
+
+    @pytest.mark.parametrize("name", cli.commands())
+    def test_a_command_has_help_with_examples_that_parse(self, name):
+        parser = cli.parser_of(name)
+        text = parser.format_help()
+        told = text.split("examples:")[1]
+        lines = re.findall(rf"(?m)^  .*(rushlight {name}\b.*?)(?:   |$)", told)
+            rf"(?m)^  .*(rushlight {name}\b.*?)(?:   |$)", text.split("examples:")[1]
+        )
+        assert lines
+        for line in lines:
+            given = shlex.split(re.split(r" [|<>] |\)", line)[0])[2:]
+            cli._parse(name, given)
+
+    @pytest.mark.parametrize("name", cli.commands())
+    def test_lines_fit_a_terminal(self, name):
+        lines = cli.parser_of(name).format_help().splitlines()
+        assert [line for line in lines if len(line) > 100] == []
+
+    def test_options_of_a_program_are_its_own(self):
+        _, arguments = cli._parse("run", ["x.py", "--help", "--epochs", "3"])
+        assert arguments.program == ["x.py", "--help", "--epochs", "3"]
+
+
+class TestCompletion:
+    def complete(self, *words):
+        script = f"""{completion.bash()}
+        COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}
+        _rushlight; printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    def test_bash_completes_commands_options_and_choices(self):
+        assert self.complete("rushlight", "de")[0] == "demo"
+        assert "--steps" in self.complete("rushlight", "demo", "--")
+        assert self.complete("rushlight", "completion", "z") == ["zsh"]
+
+    def test_bash_completes_files(self, tmp_path, monkeypatch):
+        (tmp_path / "train.py").touch()
+        monkeypatch.chdir(tmp_path)
+        assert self.complete("rushlight", "run", "tr") == ["train.py"]
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_every_shell_gets_every_option(self, shell, capsys):
+        assert cli.main(["completion", shell]) == 0
+        text = capsys.readouterr().out
+        for name in cli.commands():
+            for action in cli.parser_of(name)._actions:
+                for option in action.option_strings:
+                    assert (option if shell != "fish" else option.lstrip("-")) in text
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=text, text=True, check=True)
+
+
+class TestBench:
+    def test_it_compares_and_draws(self, tmp_path):
+        rows, plots = tmp_path / "rows.json", tmp_path / "plots"
+        options = ["--rounds=1", "--threads=1", "--only=add, size (), no graph"]
+        command = [sys.executable, "-m", "rushlight", "bench", "overhead", *options]
+        done = subprocess.run(
+            [*command, f"--json={rows}", f"--plots={plots}"], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(rows.read_text())
+        assert row["script"] == "overhead.py"
+        assert 0 < row["ours"] < 1e-3
+        assert "add, size (), no graph" in done.stdout
+        drawn = (plots / "overhead.svg").exists()
+        assert drawn == (row["theirs"] is not None)
+
+    def test_the_readme_shows_what_it_runs(self):
+        text = (Path(bench.folder()) / "run.py").read_text()
+        listed = ast.literal_eval(re.search(r"HEADLINES = (\[.*?\])", text, re.S)[1])
+        readme = (Path(bench.folder()).parent / "README.md").read_text()
+        shown = set(re.findall(r"\| `(\w+)\.py` \|", readme))
+        assert shown == set(listed)
+        assert shown <= set(bench.subjects())
 
 
 def test_a_closed_pipe_is_no_traceback():
