@@ -97,8 +97,6 @@ class TestHelp:
         text = parser.format_help()
         told = text.split("examples:")[1]
         lines = re.findall(rf"(?m)^  .*(rushlight {name}\b.*?)(?:   |$)", told)
-            rf"(?m)^  .*(rushlight {name}\b.*?)(?:   |$)", text.split("examples:")[1]
-        )
         assert lines
         for line in lines:
             given = shlex.split(re.split(r" [|<>] |\)", line)[0])[2:]
