@@ -155,13 +155,12 @@ _lazy_names = {
             "nonzero_static",
             "quantile",
             "renorm",
-            "split_with_sizes",
             "unravel_index",
-            "unsafe_chunk",
-            "unsafe_split",
-            "unsafe_split_with_sizes",
         ),
         "_composed",
+    ),
+    **dict.fromkeys(
+        ("split_with_sizes", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"), "_copies"
     ),
     **dict.fromkeys(
         [f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")],
@@ -187,6 +186,7 @@ if TYPE_CHECKING:
     from rushlight._lowrank import svd_lowrank as svd_lowrank
     from rushlight._settings import *
     from rushlight._composed import *
+    from rushlight._copies import *
     from rushlight._spectral import *
     from rushlight._symbolic import *
     from rushlight._operators import ops as ops
@@ -205,7 +205,7 @@ def _home(name: str) -> str:
     if name.startswith("_foreach_"):
         return "_foreach"
     if name.endswith("_copy"):
-        return "_composed"
+        return "_copies"
     if name.startswith("sym_"):
         return "_symbolic"
     if name.startswith("_"):

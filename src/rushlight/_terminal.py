@@ -24,6 +24,7 @@ def in_colour(stream: TextIO) -> bool:
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
     """The text in bold, dim or a colour, when the stream (standard output) shows colours.
 
+    >>> from rushlight._terminal import paint
     >>> paint("ok", "bold", "green")
     'ok'
     """
@@ -35,8 +36,9 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
 def duration(seconds: float) -> str:
     """A time to wait, as people say it.
 
+    >>> from rushlight._terminal import duration
     >>> duration(7.4), duration(100), duration(4000)
-    ('7 s', '1 min 40 s', '1 h 07 min')
+    ('7 s', '1 min 40 s', '1 h 06 min')
     """
     whole = max(0, round(seconds))
     if whole < 60:
@@ -52,6 +54,7 @@ class Progress:
     Shows nothing before `delay` seconds: most work is done by then. On a terminal it is one line
     that is drawn over, tqdm's when that is installed; on a file or pipe, a line now and then.
 
+    >>> from rushlight._terminal import Progress
     >>> with Progress(3, "files") as progress:
     ...     for done in range(1, 4):
     ...         progress.update(done)

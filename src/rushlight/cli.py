@@ -13,12 +13,13 @@ from typing import Any, NoReturn
 from rushlight import _commands
 from rushlight._missing import near
 
-_HELP = ("-h", "--help")
+__all__ = ["Parser", "commands", "main", "parser_of", "positive"]
 
 
 class Parser(argparse.ArgumentParser):
     """A command's parser: options in full, and errors that name what may have been meant.
 
+    >>> from rushlight.cli import Parser
     >>> parser = Parser(prog="rushlight demo")
     >>> action = parser.add_argument("--steps", type=int)
     >>> parser.parse_args(["--steps", "3"]).steps

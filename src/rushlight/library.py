@@ -23,9 +23,15 @@ import re
 
 from rushlight._operators.custom import FakeImplCtx, Record
 from rushlight._operators.custom import get_ctx as _get_ctx
+from rushlight._operators.definitions import RESERVED
+from rushlight._operators.definitions import define as _define
+from rushlight._operators.definitions import forget as _forget
+from rushlight._operators.definitions import record_of as _record_of
+from rushlight._operators.definitions import split as _split
 from rushlight._operators.infer import infer_schema
-from rushlight._operators.overloads import OpOverload, OpOverloadPacket, ops
+from rushlight._operators.overloads import OpOverload, ops
 from rushlight._operators.schema import FunctionSchema
+from rushlight._operators.triton import triton_op, wrap_triton
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -39,75 +45,7 @@ __all__ = [
     "wrap_triton",
 ]  # fmt: skip
 
-_RESERVED = frozenset({"prim", "aten"})
 _DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "mps": "MPS", "xpu": "XPU"}
-
-
-def _split(qualname: str) -> tuple[str, str, str]:
-    """Namespace, name and overload of ``mylib::op.overload``."""
-    space, colons, name = qualname.partition("::")
-    if not colons or not space or not name:
-        raise ValueError(
-            f"Expected `qualname` to be of the form 'namespace::name', got {qualname!r}"
-        )
-    name, _, overload = name.partition(".")
-    return space, name, overload
-
-
-def _record(op: Any) -> Record:
-    """What is known of an op that is given by name or as an object."""
-    if isinstance(op, CustomOpDef):
-        return op._record
-    if isinstance(op, OpOverloadPacket):
-        op = op.default
-    if isinstance(op, OpOverload):
-        op = op.name()
-    space, name, overload = _split(op)
-    packet = vars(getattr(ops, space)).get(name)
-    record = None if packet is None else packet.records.get(overload or "default")
-    if record is None:
-        if space == "aten":
-            raise RuntimeError(
-                f"{op}: the ops of rushlight's core cannot be changed from Python; define an op of "
-                "your own, with torch.library.custom_op"
-            )
-        raise RuntimeError(
-            f"operator {op} does not exist: define it first, with torch.library.define or custom_op"
-        )
-    found: Record = record
-    return found
-
-
-def _define(schema: FunctionSchema, tags: Any = ()) -> Record:
-    space, _, name = schema.name.partition("::")
-    if space in _RESERVED:
-        raise ValueError(f"{space} is a reserved namespace: choose another for {schema.name}")
-    spaces = getattr(ops, space)
-    packet = vars(spaces).get(name)
-    if packet is None:
-        packet = OpOverloadPacket(space, name)
-        setattr(spaces, name, packet)
-    overload = schema.overload_name or "default"
-    if overload in packet.overloads():
-        raise RuntimeError(
-            f"Tried to register an operator ({schema}) with the same name and overload name "
-            "multiple times."
-        )
-    record = Record(schema)
-    record.overload = packet.add(schema, record.call)
-    packet.records[overload] = record
-    packet.tags[overload] = tuple(tags) if isinstance(tags, (list, tuple)) else (tags,)
-    return record
-
-
-def _forget(record: Record) -> None:
-    space, _, name = record.name.partition("::")
-    packet = vars(getattr(ops, space)).get(name)
-    overload = record.schema.overload_name or "default"
-    if packet is not None and packet.records.get(overload) is record:
-        del packet.records[overload], packet._overloads[overload]
-        if not packet._overloads:
-            delattr(getattr(ops, space), name)
 
 
 class Library:
@@ -125,7 +63,7 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}: use 'DEF', 'FRAGMENT' or 'IMPL'")
-        if ns in _RESERVED and kind in ("DEF", "FRAGMENT"):
+        if ns in RESERVED and kind in ("DEF", "FRAGMENT"):
             raise ValueError(
                 f"{ns} is a reserved namespace. Please try creating a library with another name."
             )
@@ -159,7 +97,7 @@ class Library:
             )
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         name = op_name.name() if isinstance(op_name, OpOverload) else op_name
-        record = _record(name if "::" in name else f"{self.ns}::{name}")
+        record = _record_of(name if "::" in name else f"{self.ns}::{name}")
         if key in record.kernels and not allow_override:
             raise RuntimeError(
                 f"There is already a kernel registered from python overriding {record.name}'s "
@@ -371,7 +309,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
     given = (types,) if isinstance(types, str) else tuple(types)
 
     def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
-        record = _record(qualname)
+        record = _record_of(qualname)
         for each in given:
             key = "CompositeExplicitAutograd" if each == "default" else _key_of(each)
             record.kernels[key] = fn
@@ -410,7 +348,7 @@ def register_kernel(
     >>> where(torch.ones(1))
     tensor([1.])
     """
-    record = _record(op)
+    record = _record_of(op)
     devices = ("default",) if device_types is None else device_types
     qualname = record.name + (
         f".{record.schema.overload_name}" if record.schema.overload_name else ""
@@ -442,7 +380,7 @@ def register_fake(
     >>> torch.ops.docs.row_sums(torch.ones(3, 2, device="meta")).shape
     torch.Size([3])
     """
-    record = _record(op)
+    record = _record_of(op)
 
     def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
         if record.fake is not None and not allow_override:
@@ -483,7 +421,7 @@ def register_autograd(
     >>> torch.autograd.grad(square(x), x)
     (tensor([6.]),)
     """
-    record = _record(op)
+    record = _record_of(op)
     if record.schema.is_mutable and not record.schema.returns:
         raise RuntimeError(
             f"Cannot register autograd formula for non-functional operator {record.name} with "
@@ -508,7 +446,7 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -
     tensor([[0.],
             [0.]])
     """
-    record = _record(op)
+    record = _record_of(op)
 
     def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
         record.vmap_rule = fn
@@ -538,7 +476,7 @@ def register_torch_dispatch(
     ...     loud(x)
     tensor([0.])
     """
-    record = _record(op)
+    record = _record_of(op)
 
     def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
         if torch_dispatch_class in record.dispatch_rules:
@@ -568,7 +506,7 @@ def register_autocast(
     """
     if device_type not in ("cpu", "cuda"):
         raise ValueError(f"Unknown device type: {device_type}")
-    record = _record(op)
+    record = _record_of(op)
     if device_type in record.casts:
         raise RuntimeError(f"register_autocast: {record.name} has a rule for {device_type} already")
     record.casts[device_type] = cast_inputs
@@ -595,7 +533,7 @@ def get_kernel(op: Any, dispatch_key: Any) -> Callable[..., Any]:
     >>> torch.library.get_kernel("docs::one", "CPU") is torch.ones_like
     True
     """
-    record = _record(op)
+    record = _record_of(op)
     key = getattr(dispatch_key, "name", dispatch_key)
     if key not in record.kernels:
         raise RuntimeError(f"{record.name} has no kernel for {key}; it has {list(record.kernels)}")
@@ -612,37 +550,6 @@ def fallthrough_kernel() -> NoReturn:
     NotImplementedError: fallthrough_kernel() should never be called.
     """
     raise NotImplementedError("fallthrough_kernel() should never be called.")
-
-
-def triton_op(
-    name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None
-) -> NoReturn:
-    """Raises: Triton writes kernels for GPUs, and this build computes on the CPU.
-
-    >>> import rushlight as torch
-    >>> torch.library.triton_op("docs::kernel", mutates_args=())
-    Traceback (most recent call last):
-        ...
-    RuntimeError: torch.library.triton_op: ...
-    """
-    raise RuntimeError(
-        f"torch.library.triton_op: {name} is made of Triton kernels, which run on GPUs; rushlight "
-        "computes on the CPU: write the op with torch.library.custom_op"
-    )
-
-
-def wrap_triton(triton_kernel: Callable[..., Any], /) -> NoReturn:
-    """Raises: Triton writes kernels for GPUs, and this build computes on the CPU.
-
-    >>> import rushlight as torch
-    >>> torch.library.wrap_triton(print)
-    Traceback (most recent call last):
-        ...
-    RuntimeError: torch.library.wrap_triton: ...
-    """
-    raise RuntimeError(
-        "torch.library.wrap_triton: Triton kernels run on GPUs; rushlight computes on the CPU"
-    )
 
 
 def opcheck(
@@ -671,4 +578,4 @@ def opcheck(
     """
     from rushlight._operators import opchecks
 
-    return opchecks.run(_record(op), args, kwargs or {}, test_utils, raise_exception, atol, rtol)
+    return opchecks.run(_record_of(op), args, kwargs or {}, test_utils, raise_exception, atol, rtol)

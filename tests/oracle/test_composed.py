@@ -7,13 +7,13 @@ import torch
 import rushlight
 from oracle import opinfo
 from oracle.derivatives import assert_same_derivatives, normal
-from rushlight import _composed
+from rushlight import _copies
 
 FUNCTIONS = [
     "quantile", "nanquantile", "gradient", "renorm", "split_with_sizes", "unsafe_chunk",
     "unsafe_split", "narrow_copy",
 ]  # fmt: skip
-COPIES = [n for n in _composed.__all__ if n.endswith("_copy") and hasattr(torch, n)]
+COPIES = [n for n in _copies.__all__ if n.endswith("_copy") and hasattr(torch, n)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -110,6 +110,7 @@ class Report:
 def first_missing(path: str) -> str | None:
     """The shortest part of a path that rushlight lacks; None when it has it all.
 
+    >>> from rushlight._compat.names import first_missing
     >>> first_missing("torch.nn.Linear.forward"), first_missing("torch.nn.Lineal.forward")
     (None, 'torch.nn.Lineal')
     """
@@ -160,6 +161,7 @@ def _results() -> dict[str, set[str]]:
 def gives_tensor(path: str) -> bool:
     """Whether calling a function or a method of tensors gives one tensor.
 
+    >>> from rushlight._compat.names import gives_tensor
     >>> gives_tensor("torch.sin"), gives_tensor("torch.topk")
     (True, False)
     """

@@ -34,6 +34,7 @@ class Scan(ast.NodeVisitor):
 
     ``gives_tensor`` says whether calling a path, or a method of a tensor, gives one tensor.
 
+    >>> from rushlight._compat import Scan
     >>> scan = Scan("import torch.nn as nn; nn.Linear(1, 2)", "file.py")
     >>> [use.name for use in scan.uses]
     ['torch.nn', 'torch.nn.Linear']

@@ -13,6 +13,7 @@ _SKIPPED = {"__pycache__", "node_modules", "build", "dist", "site-packages"}
 def sources(target: str) -> tuple[list[str], str]:
     """The files of a target, and the folder their names are shown relative to.
 
+    >>> from rushlight._compat import sources
     >>> files, folder = sources("json")
     >>> [file.rsplit("/", 1)[1] for file in files]
     ['__init__.py', 'decoder.py', 'encoder.py', 'scanner.py', 'tool.py']

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight as torch
+from rushlight.distributions._constraint import Constraint
+from rushlight.distributions._constraint_joins import _Cat, _Stack
 
 __all__ = [
     "Constraint",
@@ -43,39 +45,6 @@ __all__ = [
     "symmetric",
     "unit_interval",
 ]  # fmt: skip
-
-
-class Constraint:
-    """A region over which a variable is valid, e.g. within which it can be optimised.
-
-    >>> import rushlight as torch
-    >>> from rushlight.distributions import constraints
-    >>> class Even(constraints.Constraint):
-    ...     def check(self, value):
-    ...         return value % 2 == 0
-    >>> Even().check(torch.tensor([1.0, 2.0]))
-    tensor([False,  True])
-    """
-
-    is_discrete: Any = False
-    event_dim: Any = 0  # dimensions of one event: check() reduces over them
-
-    def check(self, value: Any) -> Any:
-        """Whether each event of ``value`` satisfies the constraint: a tensor of bools."""
-        raise NotImplementedError
-
-    _checks_numbers = False  # whether check() is made of comparisons alone
-
-    def _holds(self, value: Any) -> bool:
-        """Whether all events do: ``check(value).all()``, quicker for a single number."""
-        if self._checks_numbers and value.ndim == 0:
-            found = self.check(value.item())
-            if found.__class__ is bool:
-                return found
-        return bool(self.check(value).all())
-
-    def __repr__(self) -> str:
-        return self.__class__.__name__[1:] + "()"
 
 
 class _Dependent(Constraint):
@@ -499,80 +468,6 @@ class _PositiveDefinite(_Symmetric):
         if not symmetric.all():
             return symmetric
         return torch.linalg.cholesky_ex(value).info.eq(0)
-
-
-class _Joined(Constraint):
-    """Constraints side by side along a dimension."""
-
-    def __init__(self, cseq: Any, dim: int) -> None:
-        self.cseq = list(cseq)
-        for c in self.cseq:
-            if not isinstance(c, Constraint):
-                raise AssertionError(f"All elements of cseq must be Constraint instances: {c!r}")
-        self.dim = dim
-        super().__init__()
-
-    @property
-    def is_discrete(self) -> bool:
-        return any(c.is_discrete for c in self.cseq)
-
-    def _require(self, value: Any) -> None:
-        if not -value.dim() <= self.dim < value.dim():
-            raise AssertionError(
-                f"dim {self.dim} is out of range for a value with {value.dim()} dimensions"
-            )
-
-
-class _Cat(_Joined):
-    """``lengths[i]`` elements along the dimension satisfy ``cseq[i]``.
-
-    >>> import rushlight as torch
-    >>> from rushlight.distributions import constraints
-    >>> both = constraints.cat([constraints.real, constraints.positive], lengths=[1, 2])
-    >>> both.check(torch.tensor([-1.0, 1.0, -1.0]))
-    tensor([ True,  True, False])
-    """
-
-    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
-        super().__init__(cseq, dim)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
-        if len(self.lengths) != len(self.cseq):
-            raise AssertionError(
-                f"lengths must have length {len(self.cseq)}, got {len(self.lengths)}"
-            )
-
-    @property
-    def event_dim(self) -> int:
-        return max(c.event_dim for c in self.cseq)
-
-    def check(self, value: Any) -> Any:
-        self._require(value)
-        parts = value.narrow(self.dim, 0, sum(self.lengths)).split(self.lengths, self.dim)
-        return torch.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
-
-
-class _Stack(_Joined):
-    """The i-th slice along the dimension satisfies ``cseq[i]``.
-
-    >>> import rushlight as torch
-    >>> from rushlight.distributions import constraints
-    >>> both = constraints.stack([constraints.real, constraints.positive])
-    >>> both.check(torch.tensor([-1.0, -1.0]))
-    tensor([ True, False])
-    """
-
-    def __init__(self, cseq: Any, dim: int = 0) -> None:
-        super().__init__(cseq, dim)
-
-    @property
-    def event_dim(self) -> int:
-        events = max(c.event_dim for c in self.cseq)
-        return events + 1 if self.dim + events < 0 else events
-
-    def check(self, value: Any) -> Any:
-        self._require(value)
-        slices = [value.select(self.dim, i) for i in range(value.size(self.dim))]
-        return torch.stack([c.check(v) for c, v in zip(self.cseq, slices, strict=True)], self.dim)
 
 
 dependent = _Dependent()
