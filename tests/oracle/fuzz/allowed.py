@@ -8,6 +8,8 @@ variables come from.
 import re
 from typing import NamedTuple
 
+import numpy as np
+
 from oracle.fuzz.compare import TOLERANCES, Fact, account, difference, readable, unlike
 
 RECURRENT = r"(lstm|gru|rnn_tanh|rnn_relu)(_cell)?\("
@@ -29,8 +31,8 @@ OTHER_DTYPE = (
     r"[Ee]xpected (out|the output|the dtype for|scalar[_ ]type|result dtype)|output tensor's dtype"
     r"|Found dtype|non-boolean outputs|bool tensor for result|dtype of out: |Unsupported dtype"
     r"|the operation's result requires|must have the same scalar type|should have the same dtype"
-    r"|self and out expected to have the same dtype|heaviside is not yet implemented"
-    r"|for argument 'out'"
+    r"|(self and out expected|input and result) to have the same dtype"
+    r"|heaviside is not yet implemented|for argument 'out'"
 )
 # Where PyTorch raises and rushlight computes: a pattern for the statement, one for PyTorch's
 # message, the reason. docs/guide/coming-from-pytorch.md and docs/guide/in-place.md.
@@ -81,6 +83,8 @@ COMPUTED = [
     (r"abs(olute)?_\(", r"In-place abs is not supported for complex tensors", "values are cast"),
     (r"", r"must have the same dtype, but got|result dtype \w+ does not match", "promotion"),
     (r"", r"expected dtype [\w:<> ]+ for `\w+` but got dtype", "promotion"),
+    (r"triangular_solve", r"has a different size than", "a triangle for a batch"),
+    (r"lu_unpack", r"must match the size of tensor b \(0\)", "no data asked for"),
     (r"fftshift", r"`shifts` required", "of a number, a copy"),
     (DERIVES, r"unresolved conjugated tensors", "what fft gives is conjugated lazily there"),
     (r"", r"Integer division with addcdiv is no longer supported", "by the input's dtype"),
@@ -238,7 +242,7 @@ RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid)\(.*out="
 WRONG = [
     (NORMS + "|logcumsumexp", 3),
     (r"det\(|householder_product|matrix_exp", 2),
-    (r"cholesky_inverse|lstsq", 1),
+    (r"cholesky_inverse|lstsq|triangular_solve", 1),
 ]
 NAN_THERE = r"norm|dist|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow"
 
@@ -364,6 +368,13 @@ def is_wrong_there(case):
     return any(case.after(pattern) and derived >= order for pattern, order in WRONG)
 
 
+def is_hermitian_here(case):
+    """The gradient of a complex matrix of which one triangle is read."""
+    ours = case.fact.ours["value"]
+    square = ours.ndim >= 2 and ours.shape[-1] == ours.shape[-2] and np.iscomplexobj(ours)
+    return square and case.after("cholesky") and np.allclose(ours, ours.mT.conj())
+
+
 def is_nan_beside(case):
     """NaN in both, where other elements have none."""
     return all((value != value).any() for value in case.values())
@@ -421,7 +432,13 @@ FACTS = [
     ("dtype", r"jvp|dual", is_wrong_tangent, "PyTorch's tangents of 0-dimensional tensors"),
     ("dtype", r"", is_complex_half, "no complex halves"),
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
-    ("value", r"(index_add|masked_scatter)_\(|m(atmul|m)\(.*out=", is_aliased, "written last"),
+    (
+        "value",
+        r"(index_add|masked_scatter)_\(|m(atmul|m|ean)\(.*out=",
+        is_aliased,
+        "written last",
+    ),
+    ("value", DERIVES, is_hermitian_here, "PyTorch's gradient of a Hermitian matrix is not"),
     ("value", r"out=", is_single_precision, "integers are computed in float32"),
     ("value", DERIVES, is_nan_there, "derivatives at 0 are numbers"),
     ("value", DERIVES, is_written_unseen, "saved values, or copies of them"),

@@ -58,6 +58,7 @@ class Definitions:
 
 
 DEFINITIONS = Definitions()
+SELECTS = re.compile("Am(ax|in)Backward")
 LIFTED = r"modified by an inplace operation|a second time"
 SLOWLY = {"vmap": "looped", "jacrev": "jacobian", "jacfwd": "jacobian", "hessian": "hessian"}
 ALIASES = {
@@ -310,6 +311,8 @@ def settle(theirs, ours):
     elif isinstance(theirs, dict) and "tensor" in theirs:
         if not np.array_equal(theirs["value"], ours["value"], equal_nan=True):
             tensor = ours["tensor"]
+            if tensor.grad_fn and SELECTS.match(tensor.grad_fn.name()):
+                return  # its derivative looks for it among what it was selected from
             kept = [] if tensor.is_inference() else [tensor]
             with contextlib.suppress(RuntimeError), rushlight.inference_mode(), unseen(kept):
                 tensor.detach().copy_(rushlight.tensor(theirs["value"]))
