@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "autograd/profile_stack.h"
-#include "tensor/allocator.h"
 
 namespace rl {
 
@@ -39,7 +38,12 @@ void ProfileStacks::clear() {
   wanted = false;
 }
 
+Profile::Profile(bool shapes, bool memory) : shapes_(shapes) {
+  if (memory) block_watcher = this;
+}
+
 Profile::~Profile() {
+  if (block_watcher == this) block_watcher = nullptr;
   for (ProfileEvent& event : events_) event.where.drop();
   profile_stacks.clear();
 }
@@ -73,6 +77,15 @@ void Profile::end(size_t at) {
 
 void Profile::close() {
   while (open_ >= 0) end(size_t(open_));
+}
+
+void Profile::taken(void* data, size_t block) {
+  int64_t event = profile == this ? open_ : -1;
+  memory_.push_back({now(), reinterpret_cast<uintptr_t>(data), int64_t(block), event});
+}
+void Profile::returned(void* data, size_t block) {
+  int64_t event = profile == this ? open_ : -1;
+  memory_.push_back({now(), reinterpret_cast<uintptr_t>(data), -int64_t(block), event});
 }
 
 void Profiled::op(const char* name) {

@@ -7,6 +7,7 @@
 
 #include "autograd/modes.h"
 #include "autograd/node.h"
+#include "tensor/allocator.h"
 
 namespace rl {
 
@@ -23,10 +24,18 @@ struct ProfileEvent {
   std::vector<Ints> shapes;
 };
 
+// A block of memory taken, or given back (its bytes are negative then).
+struct MemoryEvent {
+  int64_t time;
+  uintptr_t block;
+  int64_t bytes;
+  int64_t event;  // the innermost event that was open; -1: none, or another thread's doing
+};
+
 // The events of this thread since the profiler was started.
-class Profile {
+class Profile : public BlockWatcher {
  public:
-  explicit Profile(bool shapes) : shapes_(shapes) {}
+  Profile(bool shapes, bool memory);
   ~Profile();
   Profile(const Profile&) = delete;
 
@@ -36,9 +45,14 @@ class Profile {
   ProfileEvent& operator[](size_t event) { return events_[event]; }
   size_t size() const { return events_.size(); }
   bool takes_shapes() const { return shapes_; }
+  const std::vector<MemoryEvent>& memory() const { return memory_; }
+
+  void taken(void* data, size_t block) override;
+  void returned(void* data, size_t block) override;
 
  private:
   bool shapes_;
+  std::vector<MemoryEvent> memory_;
   std::vector<ProfileEvent> events_;
   int64_t open_ = -1;
 };

@@ -2,6 +2,7 @@
 #include "autograd/engine.h"
 #include "autograd/hooks.h"
 #include "autograd/node.h"
+#include "call/call.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
 #include "tensor/objects.h"
@@ -238,6 +239,71 @@ PyMethodDef raw_saved_methods[] = {
     {},
 };
 
+// What a node keeps for its backward pass, without unpacking it.
+class Lister : public SavedVisitor {
+ public:
+  explicit Lister(PyObject* list) : list_(list) {}
+  bool failed = false;
+  void visit(SavedTensor& saved, const char* name) override {
+    if (failed || saved.is_empty()) return;
+    Tensor* held = saved.held();
+    PyObject* value = held && held->wrapped_number
+                          ? tensor_item(held)
+                          : new_reference(held ? reinterpret_cast<PyObject*>(held) : Py_None);
+    PyObject* entry = !value ? nullptr
+                             : Py_BuildValue("(sNO)", std::strcmp(name, "input") ? name : "self",
+                                             value, saved.packed() ? Py_True : Py_False);
+    failed = !entry || PyList_Append(list_, entry) < 0;
+    Py_XDECREF(entry);
+  }
+
+ private:
+  PyObject* list_;
+};
+
+// [(argument, tensor, number or None, whether hooks packed it)]
+PyObject* node_kept(PyObject* o, void*) {
+  Node* node = as_node(o);
+  PyObject* list = PyList_New(0);
+  if (!list || !node->cls->each_saved) return list;
+  Lister lister(list);
+  node->cls->each_saved(node, lister);
+  if (lister.failed) Py_CLEAR(list);
+  return list;
+}
+
+PyObject* node_op(PyObject* o, void*) {
+  const OpRecord* op = as_node(o)->cls->op;
+  return op ? PyUnicode_FromString(op->name()) : new_reference(Py_None);
+}
+
+PyObject* node_freed(PyObject* o, void*) { return PyBool_FromLong(as_node(o)->freed); }
+
+// The attributes of every object and those that stand for what the node keeps.
+PyObject* node_dir(PyObject* o, PyObject*) {
+  PyObject* names =
+      PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__", "O", o);
+  PyObject* kept = names ? node_kept(o, nullptr) : nullptr;
+  if (!kept) Py_CLEAR(names);
+  auto add = [&](const char* name) {
+    PyObject* text = PyUnicode_FromFormat("_saved_%s", name);
+    if (!text || PyList_Append(names, text) < 0) Py_CLEAR(names);
+    Py_XDECREF(text);
+  };
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(kept); i++)
+    add(PyUnicode_AsUTF8(PyTuple_GET_ITEM(PyList_GET_ITEM(kept, i), 0)));
+  Py_XDECREF(kept);
+  const NodeClass* cls = as_node(o)->cls;
+  if (!names || !cls->attribute || !cls->op) return names;
+  for (const Param& param : cls->op->signature.params()) {
+    PyObject* value = cls->attribute(as_node(o), ("_saved_" + param.name).c_str());
+    if (value && names) add(param.name.c_str());
+    Py_XDECREF(value);
+  }
+  PyErr_Clear();
+  return names;
+}
+
 // _saved_<name> and _raw_saved_<name>.
 PyObject* node_getattro(PyObject* o, PyObject* attribute) {
   PyObject* found = PyObject_GenericGetAttr(o, attribute);
@@ -298,6 +364,7 @@ PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "The name of the node, e.g. 'MulBackward0'."},
     {"_sequence_nr", node_sequence, METH_NOARGS, "When the node was made, relative to others."},
     {"_hook_dict", node_hook_dict, METH_O, nullptr},
+    {"__dir__", node_dir, METH_NOARGS, nullptr},
     {},
 };
 PyGetSetDef node_getset[] = {
@@ -306,6 +373,11 @@ PyGetSetDef node_getset[] = {
     {"_input_metadata", node_input_metadata, nullptr, "What arriving gradients look like.",
      nullptr},
     {"_where", node_where, nullptr, "(file, line, function) of the user's code, or None.", nullptr},
+    {"_kept", node_kept, nullptr, "[(argument, tensor or None, whether hooks packed it)].",
+     nullptr},
+    {"_op", node_op, nullptr, "The op whose node it is, where that is more than the name tells.",
+     nullptr},
+    {"_freed", node_freed, nullptr, "Whether what it kept was released.", nullptr},
     {},
 };
 

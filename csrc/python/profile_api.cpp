@@ -60,23 +60,38 @@ PyObject* row_of(const ProfileEvent& event, size_t at) {
                        frames);
 }
 
+// Rows (time, block, bytes, event): bytes are negative where the block is given back.
+bool add_memory(PyObject* list, const std::vector<MemoryEvent>& memory) {
+  PyObject* rows = PyList_New(0);
+  for (const MemoryEvent& e : memory) {
+    PyObject* row = rows ? Py_BuildValue("(LKLL)", (long long)e.time, (unsigned long long)e.block,
+                                         (long long)e.bytes, (long long)e.event)
+                         : nullptr;
+    if (!row || PyList_Append(rows, row) < 0) Py_CLEAR(rows);
+    Py_XDECREF(row);
+  }
+  bool fine = rows && PyList_Append(list, rows) == 0;
+  Py_XDECREF(rows);
+  return fine;
+}
+
 }  // namespace
 
-bool start_profile(bool shapes, bool stacks) {
+bool start_profile(bool shapes, bool stacks, bool memory) {
   if (profile) {
     PyErr_SetString(PyExc_RuntimeError,
                     "Profiler is already enabled on this thread. Leave the block of the other "
                     "profiler first: profilers do not nest.");
     return false;
   }
-  profile = new Profile(shapes);
+  profile = new Profile(shapes, memory);
   profile_stacks.wanted = stacks;
   modes.profiled = true;
   serial++;
   return true;
 }
 
-PyObject* stop_profile() {
+PyObject* stop_profile(PyObject* blocks) {
   if (!profile) {
     PyErr_SetString(PyExc_RuntimeError,
                     "no profiler is running in this thread: it must be stopped in the thread that "
@@ -85,6 +100,8 @@ PyObject* stop_profile() {
   }
   std::unique_ptr<Profile> done(std::exchange(profile, nullptr));
   modes.profiled = false;
+  if (block_watcher == done.get()) block_watcher = nullptr;
+  if (blocks && !add_memory(blocks, done->memory())) return nullptr;
   return guarded([&]() -> PyObject* {
     done->close();
     PyObject* rows = PyList_New(0);

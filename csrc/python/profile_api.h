@@ -5,8 +5,10 @@
 
 namespace rl {
 
-bool start_profile(bool shapes, bool stacks);  // false with an exception set: one runs already
-PyObject* stop_profile();                      // the list of events
+// False with an exception set: one runs already.
+bool start_profile(bool shapes, bool stacks, bool memory);
+// The list of events; those of memory go to `blocks`, unless it is null.
+PyObject* stop_profile(PyObject* blocks);
 PyObject* begin_profile_range(PyObject* name);
 PyObject* end_profile_range(PyObject* event);
 

@@ -428,19 +428,22 @@ bool leave_lock(ScopeEntry& entry) {
   return done;
 }
 
-// ---- the profiler: (shapes, stacks, a list that gets the events), and a named range in it
+// ---- the profiler: (shapes, stacks, a list that gets the events, one that gets those of memory or
+// None), and a named range in it
 
 bool enter_profile(ScopeEntry& entry, PyObject*, PyObject* value) {
   int shapes, stacks;
-  PyObject* sink;
-  if (!PyArg_ParseTuple(value, "ppO!", &shapes, &stacks, &PyList_Type, &sink)) return false;
-  if (!start_profile(shapes, stacks)) return false;
-  entry.object = new_reference(sink);
+  PyObject *sink, *blocks;
+  if (!PyArg_ParseTuple(value, "ppO!O", &shapes, &stacks, &PyList_Type, &sink, &blocks))
+    return false;
+  if (!start_profile(shapes, stacks, blocks != Py_None)) return false;
+  entry.object = new_reference(value);
   return true;
 }
 bool leave_profile(ScopeEntry& entry) {
-  PyObject* rows = stop_profile();
-  bool fine = rows && PyList_Append(entry.object, rows) == 0;
+  PyObject* blocks = PyTuple_GET_ITEM(entry.object, 3);
+  PyObject* rows = stop_profile(blocks == Py_None ? nullptr : blocks);
+  bool fine = rows && PyList_Append(PyTuple_GET_ITEM(entry.object, 2), rows) == 0;
   Py_XDECREF(rows);
   return fine;
 }

@@ -76,6 +76,8 @@ size_t class_size(int c) {
 
 }  // namespace
 
+BlockWatcher* block_watcher = nullptr;
+
 size_t block_size(size_t bytes) {
   if (bytes <= 8 * kAlign) return bytes == 0 ? kAlign : (bytes + kAlign - 1) / kAlign * kAlign;
   size_t size = class_size(size_class(bytes));
@@ -106,10 +108,14 @@ void* allocate(size_t block) {
   stats.live_blocks++;
   stats.allocated_bytes += int64_t(block);
   stats.peak_allocated_bytes = std::max(stats.peak_allocated_bytes, stats.allocated_bytes);
+  if (block_watcher) [[unlikely]]
+    block_watcher->taken(data, block);
   return data;
 }
 
 void release(void* data, size_t block) {
+  if (block_watcher) [[unlikely]]
+    block_watcher->returned(data, block);
   stats.live_blocks--;
   stats.allocated_bytes -= int64_t(block);
   if (stats.cached_bytes + int64_t(block) > cache_limit()) {

@@ -22,6 +22,14 @@ size_t block_size(size_t bytes);
 void* allocate(size_t block);
 void release(void* data, size_t block);
 
+// Told of every block that is handed out or comes back; null: nobody asks.
+class BlockWatcher {
+ public:
+  virtual void taken(void* data, size_t block) = 0;
+  virtual void returned(void* data, size_t block) = 0;
+};
+extern BlockWatcher* block_watcher;
+
 MemoryStats memory_stats();
 void reset_peak_memory_stats();
 void release_cached_blocks();

@@ -128,6 +128,7 @@ _lazy_names = {
     "_standard_gamma": "_ops",
     "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
+    "graph": "graphview",
     "autocast": "amp",
     "compile": "compiler",
     "GradScaler": "amp",
@@ -192,6 +193,7 @@ if TYPE_CHECKING:
     from rushlight._operators import ops as ops
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast
     from rushlight.autograd._explain import explain as explain
+    from rushlight.graphview import graph as graph
     from rushlight.compiler import compile as compile
     from rushlight.serialization import load as load, save as save
 

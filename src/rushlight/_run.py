@@ -31,6 +31,24 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def finished(arguments: list[str]) -> int:
+    """As ``main``, for who has something to do afterwards: SystemExit is a status too."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+
+
+def program_name(arguments: list[str]) -> str:
+    """What to call a program in a title: ``train.py``."""
+    if arguments[0] == "-":
+        return "standard input"
+    return arguments[1] if arguments[0] == "-m" else os.path.basename(arguments[0])
+
+
 def _fresh_main() -> ModuleType:
     module = ModuleType("__main__")
     module.__dict__.update(__builtins__=__builtins__, __annotations__={})

@@ -87,11 +87,15 @@ class profile(_C._Scope):
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
         self._blocks: list[list[Any]] = []
+        self._memory: list[list[Any]] = []  # blocks of memory taken and given back, of each
         self._events: tuple[int, EventList] | None = None  # and of how many blocks
         self._thread = threading.get_native_id()
         self._trace_id: tuple[int, str] | None = None  # and the number of blocks before it
         if enabled:
-            self._set_parts(("profile", (record_shapes or with_flops, with_stack, self._blocks)))
+            blocks = self._memory if profile_memory else None
+            self._set_parts(
+                ("profile", (record_shapes or with_flops, with_stack, self._blocks, blocks))
+            )
 
     @property
     def trace_id(self) -> str:
