@@ -45,7 +45,7 @@ NO = {
     "torch.backends.openmp.is_available()": True,
     "torch.version.cuda": None,
     "torch.version.hip": None,
-    "torch.distributed.is_available()": False,
+    "torch.distributed.is_available()": True,
     "torch.distributed.is_initialized()": False,
     "torch.jit.is_scripting()": False,
     "torch.jit.is_tracing()": False,

@@ -1,106 +1,143 @@
-"""Several processes as programs ask for them: this build runs in one, and says so.
+"""Several processes: groups of them, collectives, stores. The engine is MPI.
 
 >>> import rushlight as torch
 >>> torch.distributed.is_available(), torch.distributed.is_initialized()
-(False, False)
+(True, False)
 """
 
 from __future__ import annotations
 
-import enum
-
+from rushlight.distributed._collectives import (
+    all_gather as all_gather,
+    all_gather_coalesced as all_gather_coalesced,
+    all_gather_into_tensor as all_gather_into_tensor,
+    all_reduce as all_reduce,
+    all_reduce_coalesced as all_reduce_coalesced,
+    all_to_all as all_to_all,
+    all_to_all_single as all_to_all_single,
+    barrier as barrier,
+    broadcast as broadcast,
+    gather as gather,
+    reduce as reduce,
+    reduce_scatter as reduce_scatter,
+    reduce_scatter_tensor as reduce_scatter_tensor,
+    scatter as scatter,
+)
+from rushlight.distributed._errors import (
+    DistBackendError as DistBackendError,
+    DistError as DistError,
+    DistNetworkError as DistNetworkError,
+    DistStoreError as DistStoreError,
+    QueueEmptyError as QueueEmptyError,
+)
+from rushlight.distributed._groups import (
+    Backend as Backend,
+    GroupMember as GroupMember,
+    ProcessGroup as ProcessGroup,
+    _get_default_group as _get_default_group,
+    _rank_not_in_group as _rank_not_in_group,
+    default_pg_timeout as default_pg_timeout,
+    destroy_process_group as destroy_process_group,
+    get_backend as get_backend,
+    get_backend_config as get_backend_config,
+    get_global_rank as get_global_rank,
+    get_group_rank as get_group_rank,
+    get_node_local_rank as get_node_local_rank,
+    get_pg_count as get_pg_count,
+    get_process_group_ranks as get_process_group_ranks,
+    get_rank as get_rank,
+    get_world_size as get_world_size,
+    group as group,
+    init_process_group as init_process_group,
+    is_initialized as is_initialized,
+    new_group as new_group,
+    new_subgroups as new_subgroups,
+    new_subgroups_by_enumeration as new_subgroups_by_enumeration,
+)
+from rushlight.distributed._point_to_point import (
+    P2POp as P2POp,
+    batch_isend_irecv as batch_isend_irecv,
+    irecv as irecv,
+    isend as isend,
+    recv as recv,
+    send as send,
+)
+from rushlight.distributed._reductions import ReduceOp as ReduceOp, reduce_op as reduce_op
+from rushlight.distributed._rendezvous import (
+    register_rendezvous_handler as register_rendezvous_handler,
+    rendezvous as rendezvous,
+)
 from rushlight.distributed._single import absent as _absent
+from rushlight.distributed._stores import (
+    FileStore as FileStore,
+    HashStore as HashStore,
+    PrefixStore as PrefixStore,
+    Store as Store,
+    TCPStore as TCPStore,
+)
+from rushlight.distributed._work import Work as Work
+from rushlight.distributed._world import has_mpi as _has_mpi
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 _ABSENT = [
-    "Backend", "DeviceMesh", "FileStore", "GradBucket", "HashStore", "P2POp", "PrefixStore",
-    "ProcessGroup", "Store", "TCPStore", "Work", "all_gather", "all_gather_coalesced",
-    "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_reduce_coalesced",
-    "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast",
-    "broadcast_object_list", "destroy_process_group", "gather", "gather_object", "get_backend",
-    "get_global_rank", "get_group_rank", "get_process_group_ranks", "init_device_mesh", "irecv",
-    "isend", "monitored_barrier", "new_group", "new_subgroups", "recv", "reduce",
-    "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
+    "DeviceMesh", "GradBucket", "all_gather_object", "broadcast_object_list", "gather_object",
+    "init_device_mesh", "monitored_barrier", "scatter_object_list",
 ]  # fmt: skip
 
 globals().update(_absent(__name__, _ABSENT))
 
 
-class ReduceOp(enum.Enum):
-    """How a collective combines values.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.ReduceOp.SUM.name
-    'SUM'
-    """
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
-
-
-reduce_op = ReduceOp
-
-
-class group:
-    """The group of all processes: there is none.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.group.WORLD is None
-    True
-    """
-
-    WORLD = None
-
-
-GroupMember = group
-
-
 def is_available() -> bool:
-    """False: this build runs in one process.
+    """True: a process can join a group. Several processes need an engine: see ``[mpi]``.
 
     >>> import rushlight as torch
     >>> torch.distributed.is_available()
+    True
+    """
+    return True
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed, the engine of groups of several processes.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_mpi_available() == torch.distributed.is_gloo_available()
+    True
+    """
+    return _has_mpi()
+
+
+is_gloo_available = is_mpi_available
+
+
+def is_nccl_available() -> bool:
+    """False: there is no engine of that name.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_nccl_available()
     False
     """
     return False
 
 
-is_nccl_available = is_gloo_available = is_mpi_available = is_available
-is_ucc_available = is_xccl_available = is_available
+is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """False: there is no backend.
+    """Whether groups can be made with a backend.
 
     >>> import rushlight as torch
-    >>> torch.distributed.is_backend_available("gloo")
+    >>> torch.distributed.is_backend_available("none")
     False
     """
-    return False
-
-
-def is_initialized() -> bool:
-    """False: there is no process group.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.is_initialized()
-    False
-    """
-    return False
+    return backend.lower() in ("mpi", "gloo") and _has_mpi()
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether ``torchrun`` started this process.
+    """Whether ``rushlight launch`` or ``torchrun`` started this process.
 
     >>> import rushlight as torch
     >>> torch.distributed.is_torchelastic_launched()
@@ -109,52 +146,6 @@ def is_torchelastic_launched() -> bool:
     import os
 
     return "TORCHELASTIC_RUN_ID" in os.environ
-
-
-def _no_group(name: str) -> NoReturn:
-    raise ValueError(
-        f"torch.distributed.{name}(): Default process group has not been initialized, please make "
-        "sure to call init_process_group. Ask torch.distributed.is_initialized() first."
-    )
-
-
-def get_rank(group: Any = None) -> int:
-    """The number of this process. Raises: there is no process group.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.get_rank()
-    Traceback (most recent call last):
-        ...
-    ValueError: torch.distributed.get_rank(): Default process group has not been ...
-    """
-    _no_group("get_rank")
-
-
-def get_world_size(group: Any = None) -> int:
-    """The number of processes. Raises: there is no process group.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.get_world_size()
-    Traceback (most recent call last):
-        ...
-    ValueError: torch.distributed.get_world_size(): Default process group has not been ...
-    """
-    _no_group("get_world_size")
-
-
-def init_process_group(*args: Any, **kwargs: Any) -> None:
-    """Joins a process group. Raises: this build runs in one process.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.init_process_group("gloo")
-    Traceback (most recent call last):
-        ...
-    RuntimeError: init_process_group: Distributed package doesn't have any backend built in...
-    """
-    raise RuntimeError(
-        "init_process_group: Distributed package doesn't have any backend built in: this build of "
-        "rushlight runs in one process; ask torch.distributed.is_available() first"
-    )
 
 
 def __getattr__(name: str) -> Any:

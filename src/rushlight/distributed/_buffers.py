@@ -1,0 +1,232 @@
+"""Tensors as MPI sees them: addresses, without a copy where the memory is in one piece."""
+
+from __future__ import annotations
+
+from rushlight.distributed import _reductions
+from rushlight.distributed._alone import Alone
+from rushlight.distributed._groups import GroupMember, ProcessGroup, the_group
+from rushlight.distributed._work import Work, progress
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
+class Call:
+    """One collective: its tensors, what follows the communication, and the start of it."""
+
+    def __init__(self, name: str, group: ProcessGroup) -> None:
+        self.name = name
+        self.group = group
+        self.comm = group._comm
+        self.alone = isinstance(group._comm, Alone)
+        self._keep: list[Any] = []
+        self._after: list[Callable[[], None]] = []
+        self._written: list[Any] = []
+        if not self.alone:
+            from mpi4py import MPI
+
+            self.MPI = MPI
+        self.in_place = None if self.alone else MPI.IN_PLACE
+
+    def tensor(self, value: Any, what: str = "tensor") -> Any:
+        """Checks that a value is a dense tensor."""
+        from rushlight import Tensor
+
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{self.name}: Invalid function argument. Expected parameter `{what}` of type "
+                f"torch.Tensor, got {type(value).__name__}"
+            )
+        return value
+
+    def tensors(self, values: Any, what: str) -> list[Any]:
+        """Checks that a value is a list of tensors."""
+        from rushlight import Tensor
+
+        if not isinstance(values, (list, tuple)) or not all(isinstance(t, Tensor) for t in values):
+            raise TypeError(
+                f"{self.name}: Invalid function argument. Expected parameter `{what}` of type "
+                "List[torch.Tensor]"
+            )
+        return list(values)
+
+    def source(self, tensor: Any) -> Any:
+        """A tensor whose memory can be sent."""
+        tensor = tensor.detach()
+        if tensor.device.type != "cpu":
+            tensor = tensor.cpu()
+        if tensor.is_conj() or tensor.is_neg():
+            tensor = tensor.resolve_conj().resolve_neg()
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+        self._keep.append(tensor)
+        return tensor
+
+    def target(self, tensor: Any) -> Any:
+        """A tensor whose memory can be written, and that ends up in the given one."""
+        plain = self.source(tensor)
+        self._written.append(tensor)
+        if plain.data_ptr() != tensor.data_ptr() or plain.device != tensor.device:
+            given = tensor.detach()
+            self._after.append(lambda: given.copy_(plain))
+        return plain
+
+    def flat(self, count: int, like: Any) -> Any:
+        """Fresh memory for ``count`` values, in one piece."""
+        import rushlight as torch
+
+        made = torch.empty(count, dtype=like.dtype)
+        self._keep.append(made)
+        return made
+
+    def joined_source(self, tensors: Sequence[Any]) -> Any:
+        """The values of tensors one after the other; their own memory if it already is so."""
+        import rushlight as torch
+
+        if _adjacent(tensors):
+            self._keep.append(tensors)
+            return _span(tensors)
+        made = torch.cat([t.detach().cpu().reshape(-1) for t in tensors])
+        self._keep.append(made)
+        return made
+
+    def joined_target(self, tensors: Sequence[Any]) -> Any:
+        """Memory for the values of tensors one after the other, which ends up in them."""
+        self._written.extend(tensors)
+        if _adjacent(tensors):
+            self._keep.append(tensors)
+            return _span(tensors)
+        made = self.flat(sum(t.numel() for t in tensors), tensors[0])
+
+        def spread() -> None:
+            at = 0
+            for t in tensors:
+                given = t.detach()
+                given.copy_(made[at : at + t.numel()].view(t.shape))
+                at += t.numel()
+
+        self._after.append(spread)
+        return made
+
+    def memory(self, tensor: Any, counts: Sequence[int] | None = None) -> Any:
+        """What MPI is given: address, length and type; with the number of values per rank."""
+        size = tensor.numel() * tensor.element_size()
+        address = tensor.data_ptr()
+        if self.alone:
+            return (address, size)
+        datatype = _reductions.mpi_type(self.MPI, tensor.dtype)
+        buffer = self.MPI.buffer.fromaddress(address, size)
+        if counts is None:
+            return [buffer, datatype]
+        places = [sum(counts[:i]) for i in range(len(counts))]
+        return [buffer, (list(counts), places), datatype]
+
+    def op(self, op: Any, dtype: Any) -> Any:
+        """The operation that combines values, in MPI's terms."""
+        kind = _reductions.kind(op, self.name)
+        _reductions.check_op(kind, dtype, self.name)
+        return None if self.alone else _reductions.mpi_op(self.MPI, kind, dtype)
+
+    def prepare(self, tensor: Any, op: Any) -> None:
+        """Multiplies by the factor of a PREMUL_SUM."""
+        if getattr(op, "factor", None) is not None:
+            tensor.mul_(op.factor)
+
+    def average(self, tensor: Any, op: Any) -> None:
+        """Divides the sum by the number of processes, when it has come, if the op is AVG."""
+        if _reductions.kind(op, self.name) is _reductions.RedOpType.AVG:
+            count = self.group.size()
+            if tensor.is_floating_point() or tensor.is_complex():
+                self._after.insert(0, lambda: tensor.div_(count))
+            else:
+                self._after.insert(0, lambda: tensor.div_(count, rounding_mode="trunc"))
+
+    def after(self, function: Callable[[], None]) -> None:
+        """Something to do when the communication has ended."""
+        self._after.append(function)
+
+    def run(
+        self, requests: list[Any], async_op: bool, result: Any = None, status: Any = None
+    ) -> Any:
+        """Waits for the communication, or hands out its Work."""
+        self._mark_written()
+        requests = [r for r in requests if r is not None]
+        work = Work(self.group, self.name, requests, self._finish, result, (self._keep,), status)
+        if not requests:
+            work._complete()
+        if async_op:
+            if requests:
+                progress.add(work)
+            return work
+        work._run()
+        return None
+
+    def _mark_written(self) -> None:
+        """Saved tensors notice a write by a collective as they do one by an op."""
+        if self._written:
+            from rushlight.autograd.graph import increment_version
+
+            increment_version(self._written)
+
+    def _finish(self) -> None:
+        if self._after:
+            import rushlight as torch
+
+            with torch.no_grad():
+                for function in self._after:
+                    function()
+
+
+def start(name: str, group: Any) -> Call | None:
+    """The beginning of a collective; None in a process that is not part of the group."""
+    if group == GroupMember.NON_GROUP_MEMBER:
+        import warnings
+
+        warnings.warn(
+            f"Running {name} on global rank {the_group(None, name).rank()} which does not belong "
+            "to the given group.",
+            stacklevel=3,
+        )
+        return None
+    return Call(name, the_group(group, name))
+
+
+def root(call: Call, rank: int | None, group_rank: int | None, what: str) -> int:
+    """The rank in the group of the process that a program names by either rank."""
+    members = call.group
+    if group_rank is not None:
+        if rank is not None:
+            raise ValueError(f"{call.name}: Can't specify both {what} and group_{what}")
+        if not 0 <= group_rank < members.size():
+            raise ValueError(f"{call.name}: group_{what} {group_rank} is not in the group")
+        return int(group_rank)
+    rank = 0 if rank is None else int(rank)
+    if rank not in members._ranks:
+        raise ValueError(
+            f"{call.name}: Global rank {rank} is not part of group {members!r}: {what} is a rank "
+            f"of the whole world, group_{what} one of the group"
+        )
+    return members._ranks.index(rank)
+
+
+def _adjacent(tensors: Sequence[Any]) -> bool:
+    """Whether tensors lie one behind the other in memory."""
+    if not tensors:
+        return False
+    at = tensors[0].data_ptr()
+    storage = tensors[0].untyped_storage().data_ptr()
+    for tensor in tensors:
+        if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.data_ptr() != at:
+            return False
+        if tensor.untyped_storage().data_ptr() != storage or tensor.dtype != tensors[0].dtype:
+            return False
+        at += tensor.numel() * tensor.element_size()
+    return True
+
+
+def _span(tensors: Sequence[Any]) -> Any:
+    """One flat tensor over adjacent ones."""
+    count = sum(t.numel() for t in tensors)
+    return tensors[0].detach().as_strided((count,), (1,))

@@ -1,0 +1,216 @@
+"""Handles of collectives under way: polled while waited for, and by a thread otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from datetime import timedelta
+
+from rushlight.distributed._errors import DistBackendError
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SPINS = 200  # tests of a request before other processes get the core
+_YIELDS = 0.01  # seconds of giving way before sleeping
+_SLEEP = 0.0002
+_GRACE = 0.5  # seconds in which data of a process that has gone may still arrive
+
+
+def user_line() -> str:
+    """The line of the program that called: `file.py:12`."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Work:
+    """A collective under way. ``wait`` ends it; the tensors must not be touched before.
+
+    >>> import rushlight as torch
+    >>> isinstance(None, torch.distributed.Work)
+    False
+    """
+
+    def __init__(
+        self,
+        group: Any,
+        what: str,
+        requests: list[Any],
+        finish: Callable[[], None] | None = None,
+        result: Any = None,
+        keep: Any = None,
+        status: Any = None,
+    ) -> None:
+        self._group = group
+        self._what = what
+        self._requests = requests
+        self._finish = finish
+        self._result = result
+        self._keep = keep  # what MPI reads and writes must stay alive
+        self._status = status
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self._future: Any = None
+        self._line = user_line()
+        self._since = time.monotonic()
+
+    def _poll(self) -> bool:
+        """Whether it is done; runs what follows the communication, once."""
+        if not self._requests:
+            return True
+        with self._lock:
+            requests = self._requests
+            while requests:
+                try:
+                    arrived = requests[-1].Test(self._status)
+                except Exception as error:
+                    requests.clear()
+                    self._error = DistBackendError(f"{self._what}: MPI failed: {error}")
+                    self._done()
+                    return True
+                if not arrived:
+                    return False
+                requests.pop()
+                if not requests:
+                    self._complete()
+        return True
+
+    def _complete(self) -> None:
+        try:
+            if self._finish is not None:
+                self._finish()
+        except Exception as error:
+            self._error = error
+        self._done()
+
+    def _done(self) -> None:
+        self._keep = self._finish = None
+        if self._future is not None:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self._result)
+
+    def _run(self, seconds: float | None = None) -> None:
+        """Waits, with an eye on the clock and on the other processes."""
+        spins = 0
+        while not self._poll():
+            spins += 1
+            if spins < _SPINS:
+                continue
+            waited = time.monotonic() - self._since
+            if self._group is not None:
+                self._group._check(self, waited, seconds)
+            if waited < _YIELDS:
+                os.sched_yield()
+            else:
+                time.sleep(_SLEEP)
+        if self._error is not None:
+            raise self._error
+
+    def _give_up(self, error: BaseException) -> None:
+        with self._lock:
+            if not self._requests:
+                return
+            self._group._abandon(self._requests, self._keep)
+            self._requests = []
+            self._error = error
+            self._done()
+        raise error
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for the end; True. Raises what went wrong."""
+        seconds = None
+        if timeout is not None:
+            seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+            seconds = None if seconds <= 0 else time.monotonic() - self._since + seconds
+        self._run(seconds)
+        return True
+
+    def synchronize(self) -> None:
+        """The same as ``wait``."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether it has ended."""
+        return self._poll()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._poll() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong."""
+        return self._error
+
+    def result(self) -> Any:
+        """The tensors that were written, in a list."""
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        """Where a received tensor came from."""
+        self.wait()
+        if self._status is None:
+            raise RuntimeError("source_rank: only a Work of irecv has one")
+        return int(self._group._ranks[self._status.Get_source()])
+
+    def get_future(self) -> Any:
+        """A ``torch.futures.Future`` of the list of tensors."""
+        if self._future is None:
+            from rushlight.futures import Future
+
+            self._future = Future()
+            with self._lock:
+                settled = not self._requests
+            if settled:
+                self._settle()
+        return self._future
+
+    def __repr__(self) -> str:
+        state = "under way" if self._requests else "failed" if self._error else "done"
+        return f"<Work: {self._what}, {state}>"
+
+
+class _Progress:
+    """A thread that moves collectives on while the program computes."""
+
+    def __init__(self) -> None:
+        self._works: list[Work] = []
+        self._new = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = 0
+
+    def add(self, work: Work) -> None:
+        self._works.append(work)
+        self._new.set()
+        if self._thread is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._thread = threading.Thread(
+                target=self._loop, name="rushlight-progress", daemon=True
+            )
+            self._thread.start()
+
+    def _loop(self) -> None:
+        while True:
+            self._new.wait()
+            self._new.clear()
+            while self._works:
+                works = self._works[:]
+                ended = [work for work in works if work._poll()]
+                for work in ended:
+                    self._works.remove(work)
+                time.sleep(_SLEEP)
+
+
+progress = _Progress()
