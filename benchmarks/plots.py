@@ -1,17 +1,20 @@
-"""Bars of how much quicker rushlight is, one SVG file for each script, from the rows of run.py.
+"""Bars of how much quicker rushlight is, one SVG file for each script.
 
-The text takes the colour of the page around it, so that the files suit light and dark pages.
+`run.py --plots FOLDER` draws what it measured; `python benchmarks/plots.py` draws the README's
+table for the documentation, in docs/images/benchmarks.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
 
-ROW, LABEL, BARS, FIGURE = 22, 330, 330, 120
+ROW, LABEL, BARS, FIGURE = 22, 400, 330, 70
+ROOT = Path(__file__).resolve().parent.parent
 QUICKER, SLOWER = "#2f9e6e", "#c2571a"
 
 
@@ -59,6 +62,28 @@ def bars(name: str, rows: list[dict[str, Any]]) -> str:
             f'<text x="{LABEL - 8}" y="{y + 15}" text-anchor="end">{escape(row["name"])}</text>'
             f'<rect x="{left:.1f}" y="{y + 4}" width="{max(right - left, 1):.1f}" '
             f'height="{ROW - 8}" rx="2" fill="{colour}"/>'
-            f'<text x="{right + 6:.1f}" y="{y + 15}" font-weight="600">{row["ratio"]:.1f}×</text>'
+            f'<text x="{right + 6:.1f}" y="{y + 15}" font-weight="600">{row["ratio"]:.3g}×</text>'
         )
     return "".join(parts) + "</svg>\n"
+
+
+def readme_rows(text: str) -> list[dict[str, Any]]:
+    """The ratios of the README's table. A row of several has its name at the first alone."""
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if len(cells) != 5 or not cells[4].endswith(".py`"):
+            continue
+        name = cells[0].replace("`", "")
+        for i, ratio in enumerate(re.findall(r"([\d.]+)×", cells[3])):
+            shown = name if i == 0 else ""
+            found.append(
+                {"script": cells[4].strip("`"), "name": shown, "ratio": float(ratio), "unit": ""}
+            )
+    return found
+
+
+if __name__ == "__main__":
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in plots(readme_rows(readme), ROOT / "docs" / "images" / "benchmarks"):
+        print(f"wrote {path}")

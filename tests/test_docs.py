@@ -1,4 +1,4 @@
-"""The examples in docstrings, in the README and in the guide run, and links lead somewhere."""
+"""The examples in docstrings, in the README and in the docs run, and links lead somewhere."""
 
 import ast
 import doctest
@@ -6,6 +6,7 @@ import importlib
 import math
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,7 @@ MODULES = sorted(
     for m in pkgutil.walk_packages(torch.__path__, "rushlight.")
     if m.name.rsplit(".", 1)[1] not in ("__main__", "preload")  # which act when imported
 )
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
-PAGES += sorted((ROOT / "docs" / "design").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EVERY_PAGE = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"]
 # What the examples of ops may use.
 NAMES = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
@@ -79,12 +79,30 @@ def test_links_lead_to_files(page):
     assert [t for t in links if not (page.parent / t).exists()] == []
 
 
+def test_the_start_page_leads_to_every_page():
+    """The site's navigation is made from it (tools/site.py)."""
+    start = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = {(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((.+?)\)", start)}
+    pages = set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs" / "README.md"}
+    assert sorted(map(name_of, pages - linked)) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_named_by_a_page_exist(page):
     """`csrc/...`, `tests/...` and the like, and `folder/file` below csrc."""
     named = re.findall(r"`((?:\w+/)+\w+\.(?:cpp|h|py|md))`", page.read_text(encoding="utf-8"))
     bases = [ROOT, ROOT / "csrc", ROOT / "csrc" / "kernels"]
     assert [n for n in named if not any((b / n).exists() for b in bases)] == []
+
+
+def test_plots_show_the_readme(tmp_path):
+    """After a change of its figures: python benchmarks/plots.py."""
+    program = runpy.run_path(str(ROOT / "benchmarks" / "plots.py"))
+    rows = program["readme_rows"]((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(rows) > 25
+    for path in program["plots"](rows, tmp_path):
+        kept = ROOT / "docs" / "images" / "benchmarks" / path.name
+        assert kept.read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
 
 
 def proofs_in(tree, prefix=""):
