@@ -8,7 +8,7 @@
 namespace rl::cpu {
 namespace {
 
-bool has_kernel(DType d) { return (d == DType::F32 || d == DType::F64) && can_correlate(); }
+bool has_kernel(DType d) { return (d == DType::F32 || d == DType::F64) && register_bytes(); }
 
 // Any dtype: windows as columns of a matrix, image by image.
 struct Columns {

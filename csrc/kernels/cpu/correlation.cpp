@@ -74,10 +74,11 @@ double work_of(const Correlation& c) {
          double(c.axes[0].count * c.axes[1].count * c.axes[2].count);
 }
 
-template <class T>
+template <class T, int Bytes>
 class Runner {
  public:
-  static constexpr int64_t L = kLanes<T>;
+  using Fit = Blocks<Bytes>;
+  static constexpr int64_t L = Register<T, Bytes>::lanes;
 
   Runner(const Correlation& c, const T* w, int64_t w_group, int64_t groups, const T* bias,
          int64_t images)
@@ -124,7 +125,8 @@ class Runner {
     double channels = double(c.out) / double(blocks_of(c.out, L) * L);
     // A single vector of channels makes a load for every multiplication.
     if (c.out <= L) channels *= 0.7;
-    return pixels * double(c.out) / double(blocks_of(c.out, kPixelRows) * kPixelRows) >= channels;
+    return pixels * double(c.out) / double(blocks_of(c.out, Fit::pixel_rows) * Fit::pixel_rows) >=
+           channels;
   }
 
   void choose_split(int64_t images) {
@@ -166,7 +168,7 @@ class Runner {
 
   // Weights in the order the kernels read them: panels of `rows` outputs, padded with zeros.
   void pack(const T* w, int64_t w_group) {
-    int64_t most = wide_ ? kPixelRows : kChannelVectors * L, unit = wide_ ? 1 : L;
+    int64_t most = wide_ ? Fit::pixel_rows : Fit::channel_vectors * L, unit = wide_ ? 1 : L;
     int64_t units = blocks_of(c_.out, unit);
     panels_ = blocks_of(units * unit, most);
     starts_.resize(size_t(panels_ + 1));
@@ -241,9 +243,9 @@ class Runner {
     int64_t plane = plane_of_result();
     int64_t segments = blocks_of(box.count[2], L), rows = box.count[0] * box.count[1];
     int64_t total = rows * segments;
-    for (int64_t t = 0; t < total; t += kPixelVectors) {
-      int vectors = int(std::min<int64_t>(kPixelVectors, total - t));
-      PixelTile<T> tile;
+    for (int64_t t = 0; t < total; t += Fit::pixel_vectors) {
+      int vectors = int(std::min<int64_t>(Fit::pixel_vectors, total - t));
+      PixelTile<T, Bytes> tile;
       for (int v = 0; v < vectors; ++v) {
         int64_t row = (t + v) / segments, w = (t + v) % segments * L;
         int64_t d = row / box.count[1], h = row % box.count[1];
@@ -254,11 +256,11 @@ class Runner {
       tile.plane = plane;
       for (int64_t p = 0; p < panels_; ++p) {
         int64_t m = starts_[size_t(p)], height = starts_[size_t(p + 1)] - m;
-        T start[kPixelRows];
+        T start[Fit::pixel_rows];
         for (int64_t r = 0; r < height; ++r)
           start[r] = bias_ ? bias_[group * c_.out + m + r] : T(0);
-        pixel_kernel<T>(int(height), vectors)(depth_, panel(group, p), offsets_.data(), start, tile,
-                                              m * plane);
+        pixel_kernel<T, Bytes>(int(height), vectors)(depth_, panel(group, p), offsets_.data(),
+                                                     start, tile, m * plane);
       }
     }
   }
@@ -269,7 +271,7 @@ class Runner {
     int64_t together = std::max<int64_t>(kPixels / across, 1);
     for (int64_t p = 0; p < panels_; ++p) {
       int64_t m = starts_[size_t(p)], width = starts_[size_t(p + 1)] - m;
-      T start[kChannelVectors * L];
+      T start[Fit::channel_vectors * L];
       for (int64_t i = 0; i < width; ++i)
         start[i] = bias_ && m + i < c_.out ? bias_[group * c_.out + m + i] : T(0);
       T* sums = workspace<T>(1).reserve(together * across * width);
@@ -289,7 +291,7 @@ class Runner {
     int vectors = int(width / L);
     int64_t slab = std::max<int64_t>(kPanelBytes / (width * int64_t(sizeof(T))), 16);
     int64_t slabs = blocks_of(depth_, slab);
-    int64_t tiles = blocks_of(across, channel_pixels(vectors));
+    int64_t tiles = blocks_of(across, Fit::channel_pixels(vectors));
     for (int64_t s = 0; s < slabs; ++s) {
       int64_t k = s * depth_ / slabs, depth = (s + 1) * depth_ / slabs - k;
       const T* w = panel(group, p) + k * width;
@@ -298,7 +300,7 @@ class Runner {
                       row % box.count[1] * a[1].step * pitch_[1];
         for (int64_t t = 0; t < tiles; ++t) {
           int64_t x = t * across / tiles, pixels = (t + 1) * across / tiles - x;
-          channel_kernel<T>(int(pixels), vectors, a[2].step == 1)(
+          channel_kernel<T, Bytes>(int(pixels), vectors, a[2].step == 1)(
               depth, in + x * a[2].step, a[2].step, offsets_.data() + k, w,
               s == 0 ? start : nullptr, sums + ((row - r) * across + x) * width);
         }
@@ -345,7 +347,7 @@ void interleave(const Correlation* parts, size_t count, const T* const* from, T*
 }
 
 // Parts of a result in steps: each is computed by itself, then all columns of a row are dealt out.
-template <class T>
+template <class T, int Bytes>
 class Strided {
  public:
   Strided(const std::vector<Correlation>& parts, const T* w, int64_t w_group, int64_t groups,
@@ -383,25 +385,13 @@ class Strided {
 
  private:
   const std::vector<Correlation>& parts_;
-  std::vector<Runner<T>> runners_;
+  std::vector<Runner<T, Bytes>> runners_;
   std::vector<size_t> starts_;  // of parts with the same rows
 };
 
-}  // namespace
-
-bool can_correlate() {
-#if defined(__x86_64__)
-  static const bool yes = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-  return yes;
-#else
-  return false;
-#endif
-}
-
-template <class T>
-void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
-               const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
+template <class T, int Bytes>
+void correlate_in(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
+                  const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
   const Axis* a = parts[0].axes;
   int64_t in_plane = parts[0].in * a[0].source * a[1].source * a[2].source;
   int64_t out_plane = parts[0].out * a[0].size * a[1].size * a[2].size, images = batch * groups;
@@ -417,12 +407,29 @@ void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t gro
     });
   };
   if (a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1) {
-    Runner<T> runner(parts[0], w, w_group, groups, bias, images);
+    Runner<T, Bytes> runner(parts[0], w, w_group, groups, bias, images);
     split(runner.splits(), runner);
   } else {
-    Strided<T> strided(parts, w, w_group, groups, bias);
+    Strided<T, Bytes> strided(parts, w, w_group, groups, bias);
     split(strided.count(), strided);
   }
+}
+
+}  // namespace
+
+int register_bytes() {
+#if defined(__x86_64__)
+  return level() == 4 ? 64 : level() == 3 ? 32 : 0;
+#else
+  return 0;
+#endif
+}
+
+template <class T>
+void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
+               const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
+  auto run = register_bytes() == 64 ? correlate_in<T, 64> : correlate_in<T, 32>;
+  run(parts, batch, groups, source, w, w_group, bias, result);
 }
 
 template void correlate(const std::vector<Correlation>&, int64_t, int64_t, const float*,

@@ -38,8 +38,8 @@ Correlation correlation_of(const Convolution& c);
 // The transpose splits by residues of positions modulo the stride, one correlation for each.
 std::vector<Correlation> transposed_correlations(const Convolution& c);
 
-// Whether this machine has the instructions that the kernels below are compiled for.
-bool can_correlate();
+// Of this machine's registers, which the kernels below are compiled for; 0 where they are not.
+int register_bytes();
 
 // Runs them for all images and groups. T is float or double.
 template <class T>

@@ -1,4 +1,4 @@
-// The inner loops of convolutions for machines with AVX-512: blocks of sums in registers.
+// The inner loops of convolutions: blocks of sums in registers of 64 bytes (AVX-512) or 32 (AVX2).
 #pragma once
 
 #include <algorithm>
@@ -16,26 +16,32 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define RL_WIDE __attribute__((target("arch=x86-64-v4")))
+#define RL_NARROW __attribute__((target("arch=x86-64-v3")))
 #else
 #define RL_WIDE
+#define RL_NARROW
 #endif
 
 namespace rl::cpu {
 
-template <class T>
-inline constexpr int64_t kLanes = 64 / int64_t(sizeof(T));
-
-template <class T>
-struct Register;
-template <>
-struct Register<float> {
-  typedef float type __attribute__((vector_size(64)));
-  typedef float loose __attribute__((vector_size(64), aligned(4), may_alias));
+template <class T, int Bytes>
+struct Register {
+  typedef T type __attribute__((vector_size(Bytes)));
+  typedef T loose __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
+  static constexpr int64_t lanes = Bytes / int64_t(sizeof(T));
 };
-template <>
-struct Register<double> {
-  typedef double type __attribute__((vector_size(64)));
-  typedef double loose __attribute__((vector_size(64), aligned(8), may_alias));
+
+// Blocks that fill the registers, of which there are 32 of 64 bytes or 16 of 32.
+template <int Bytes>
+struct Blocks {
+  static constexpr bool wide = Bytes == 64;
+  static constexpr int pixel_rows = 6, pixel_vectors = wide ? 4 : 2;
+  static constexpr int channel_vectors = wide ? 4 : 2;
+  static constexpr int weight_rows = wide ? 8 : 6, weight_vectors = wide ? 3 : 2;
+  static constexpr int channel_pixels(int vectors) {
+    if (!wide) return vectors == 1 ? 12 : 6;
+    return vectors == 1 ? 16 : vectors == 2 ? 12 : vectors == 3 ? 8 : 6;
+  }
 };
 
 struct FreeMemory {
@@ -85,43 +91,41 @@ class AlignedVector {
   std::unique_ptr<T, FreeMemory> data_;
 };
 
-inline constexpr int kPixelRows = 6, kPixelVectors = 4;
-inline constexpr int kChannelVectors = 4;
-constexpr int channel_pixels(int vectors) {
-  return vectors == 1 ? 16 : vectors == 2 ? 12 : vectors == 3 ? 8 : 6;
-}
-
-template <class T>
+template <class T, int Bytes>
 struct PixelTile {
-  const T* in[kPixelVectors];
-  T* out[kPixelVectors];
-  int64_t lanes[kPixelVectors];
+  static constexpr int vectors = Blocks<Bytes>::pixel_vectors;
+  const T* in[vectors];
+  T* out[vectors];
+  int64_t lanes[vectors];
   int64_t plane;  // between channels of the result
 };
 
 template <class T>
-RL_WIDE inline void copy_row(const T* from, int64_t n, T* to) {
+RL_CLONES void copy_row(const T* from, int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
-// The first `count` lanes.
-template <class T>
-RL_WIDE inline __attribute__((always_inline)) void put_lanes(T* out, typename Register<T>::type v,
-                                                             int64_t count) {
+// The first `count` lanes of a register.
 #if defined(__x86_64__)
-  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(out, __mmask16((1u << count) - 1), __m512(v));
-  else _mm512_mask_storeu_pd(out, __mmask8((1u << count) - 1), __m512d(v));
-#else
-  for (int64_t i = 0; i < count; ++i) out[i] = v[i];
+RL_WIDE inline void put_some(float* out, const float (&v)[16], int64_t count) {
+  _mm512_mask_storeu_ps(out, __mmask16((1u << count) - 1), _mm512_loadu_ps(v));
+}
+RL_WIDE inline void put_some(double* out, const double (&v)[8], int64_t count) {
+  _mm512_mask_storeu_pd(out, __mmask8((1u << count) - 1), _mm512_loadu_pd(v));
+}
 #endif
+template <class T, size_t Lanes>
+inline void put_some(T* out, const T (&v)[Lanes], int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = v[i];
 }
 
 // Rows channels by Vectors of pixels; w has Rows weights for each step.
-template <class T, int Rows, int Vectors>
-RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, const T* start,
-                         const PixelTile<T>& tile, int64_t at) {
-  using V = typename Register<T>::type;
-  using Loose = typename Register<T>::loose;
+template <class T, int Bytes, int Rows, int Vectors>
+RL_INLINE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, const T* start,
+                           const PixelTile<T, Bytes>& tile, int64_t at) {
+  using V = typename Register<T, Bytes>::type;
+  using Loose = typename Register<T, Bytes>::loose;
+  constexpr int64_t L = Register<T, Bytes>::lanes;
   V acc[Rows][Vectors];
   const T* in[Vectors];
 #pragma GCC unroll 6
@@ -147,29 +151,54 @@ RL_WIDE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, cons
   for (int v = 0; v < Vectors; ++v) {
     T* out = tile.out[v] + at;
 #pragma GCC unroll 6
-    for (int r = 0; r < Rows; ++r) put_lanes<T>(out + r * tile.plane, acc[r][v], tile.lanes[v]);
+    for (int r = 0; r < Rows; ++r) {
+      T* to = out + r * tile.plane;
+      if (tile.lanes[v] == L) {
+        *reinterpret_cast<Loose*>(to) = acc[r][v];
+      } else {
+        alignas(Bytes) T lanes[L];
+        *reinterpret_cast<V*>(lanes) = acc[r][v];
+        put_some(to, lanes, tile.lanes[v]);
+      }
+    }
   }
 }
+template <class T, int Rows, int Vectors>
+RL_WIDE void wide_pixels(int64_t depth, const T* w, const int64_t* offsets, const T* start,
+                         const PixelTile<T, 64>& tile, int64_t at) {
+  pixel_block<T, 64, Rows, Vectors>(depth, w, offsets, start, tile, at);
+}
+template <class T, int Rows, int Vectors>
+RL_NARROW void narrow_pixels(int64_t depth, const T* w, const int64_t* offsets, const T* start,
+                             const PixelTile<T, 32>& tile, int64_t at) {
+  pixel_block<T, 32, Rows, Vectors>(depth, w, offsets, start, tile, at);
+}
 
-template <class T>
-using PixelKernel = void (*)(int64_t, const T*, const int64_t*, const T*, const PixelTile<T>&,
-                             int64_t);
-template <class T>
-PixelKernel<T> pixel_kernel(int rows, int vectors) {
+template <class T, int Bytes>
+using PixelKernel = void (*)(int64_t, const T*, const int64_t*, const T*,
+                             const PixelTile<T, Bytes>&, int64_t);
+template <class T, int Bytes, int Rows, int Vectors>
+constexpr PixelKernel<T, Bytes> pixel_kernel_at() {
+  if constexpr (Bytes == 64) return wide_pixels<T, Rows, Vectors>;
+  else return narrow_pixels<T, Rows, Vectors>;
+}
+template <class T, int Bytes>
+PixelKernel<T, Bytes> pixel_kernel(int rows, int vectors) {
+  constexpr int most = Blocks<Bytes>::pixel_vectors;
   static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<PixelKernel<T>, sizeof...(I)>{
-        pixel_block<T, int(I) / kPixelVectors + 1, int(I) % kPixelVectors + 1>...};
-  }(std::make_index_sequence<kPixelRows * kPixelVectors>());
-  return table[size_t((rows - 1) * kPixelVectors + vectors - 1)];
+    return std::array<PixelKernel<T, Bytes>, sizeof...(I)>{
+        pixel_kernel_at<T, Bytes, int(I) / most + 1, int(I) % most + 1>()...};
+  }(std::make_index_sequence<Blocks<Bytes>::pixel_rows * most>());
+  return table[size_t((rows - 1) * most + vectors - 1)];
 }
 
 // Pixels of a row, `step` apart, by Vectors of channels.
-template <class T, int Pixels, int Vectors, bool Unit>
-RL_WIDE void channel_block(int64_t depth, const T* in, int64_t step, const int64_t* offsets,
-                           const T* w, const T* start, T* sums) {
-  using V = typename Register<T>::type;
-  using Loose = typename Register<T>::loose;
-  constexpr int64_t L = kLanes<T>, kWidth = Vectors * L;
+template <class T, int Bytes, int Pixels, int Vectors, bool Unit>
+RL_INLINE void channel_block(int64_t depth, const T* in, int64_t step, const int64_t* offsets,
+                             const T* w, const T* start, T* sums) {
+  using V = typename Register<T, Bytes>::type;
+  using Loose = typename Register<T, Bytes>::loose;
+  constexpr int64_t L = Register<T, Bytes>::lanes, kWidth = Vectors * L;
   V acc[Pixels][Vectors];
 #pragma GCC unroll 16
   for (int p = 0; p < Pixels; ++p) {
@@ -198,28 +227,38 @@ RL_WIDE void channel_block(int64_t depth, const T* in, int64_t step, const int64
   }
 }
 
+template <class T, int Pixels, int Vectors, bool Unit>
+RL_WIDE void wide_channels(int64_t depth, const T* in, int64_t step, const int64_t* offsets,
+                           const T* w, const T* start, T* sums) {
+  channel_block<T, 64, Pixels, Vectors, Unit>(depth, in, step, offsets, w, start, sums);
+}
+template <class T, int Pixels, int Vectors, bool Unit>
+RL_NARROW void narrow_channels(int64_t depth, const T* in, int64_t step, const int64_t* offsets,
+                               const T* w, const T* start, T* sums) {
+  channel_block<T, 32, Pixels, Vectors, Unit>(depth, in, step, offsets, w, start, sums);
+}
+
 template <class T>
 using ChannelKernel = void (*)(int64_t, const T*, int64_t, const int64_t*, const T*, const T*, T*);
-template <class T, int Vectors, bool Unit>
+template <class T, int Bytes, int Pixels, int Vectors, bool Unit>
+constexpr ChannelKernel<T> channel_kernel_at() {
+  if constexpr (Bytes == 64) return wide_channels<T, Pixels, Vectors, Unit>;
+  else return narrow_channels<T, Pixels, Vectors, Unit>;
+}
+template <class T, int Bytes, int Vectors, bool Unit>
 ChannelKernel<T> channel_kernel_of(int pixels) {
   static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
     return std::array<ChannelKernel<T>, sizeof...(I)>{
-        channel_block<T, int(I) + 1, Vectors, Unit>...};
-  }(std::make_index_sequence<size_t(channel_pixels(Vectors))>());
+        channel_kernel_at<T, Bytes, int(I) + 1, Vectors, Unit>()...};
+  }(std::make_index_sequence<size_t(Blocks<Bytes>::channel_pixels(Vectors))>());
   return table[size_t(pixels - 1)];
 }
-template <class T>
+template <class T, int Bytes, int Vectors = Blocks<Bytes>::channel_vectors>
 ChannelKernel<T> channel_kernel(int pixels, int vectors, bool unit) {
-  switch (vectors * 2 + unit) {
-    case 2: return channel_kernel_of<T, 1, false>(pixels);
-    case 3: return channel_kernel_of<T, 1, true>(pixels);
-    case 4: return channel_kernel_of<T, 2, false>(pixels);
-    case 5: return channel_kernel_of<T, 2, true>(pixels);
-    case 6: return channel_kernel_of<T, 3, false>(pixels);
-    case 7: return channel_kernel_of<T, 3, true>(pixels);
-    case 8: return channel_kernel_of<T, 4, false>(pixels);
-    default: return channel_kernel_of<T, 4, true>(pixels);
-  }
+  if constexpr (Vectors > 1)
+    if (vectors < Vectors) return channel_kernel<T, Bytes, Vectors - 1>(pixels, vectors, unit);
+  return unit ? channel_kernel_of<T, Bytes, Vectors, true>(pixels)
+              : channel_kernel_of<T, Bytes, Vectors, false>(pixels);
 }
 
 // sums [pixels][width] as rows of pixels, one for each channel.
@@ -233,8 +272,8 @@ void turn_out(const T* sums, int64_t width, int64_t pixels, int64_t channels, T*
 
 // Two rows that take turns.
 template <class T>
-RL_WIDE inline void zip_rows(const T* __restrict even, const T* __restrict odd, int64_t pairs,
-                             T* __restrict to) {
+RL_CLONES void zip_rows(const T* __restrict even, const T* __restrict odd, int64_t pairs,
+                        T* __restrict to) {
   for (int64_t i = 0; i < pairs; ++i) {
     to[2 * i] = even[i];
     to[2 * i + 1] = odd[i];

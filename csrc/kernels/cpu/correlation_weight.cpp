@@ -12,7 +12,6 @@
 namespace rl::cpu {
 namespace {
 
-constexpr int kRows = 8, kVectors = 3;
 constexpr int64_t kChunks = 8;              // of images, each with sums of its own
 constexpr int64_t kPartialBytes = 1 << 20;  // of those sums together
 constexpr int64_t kRowsOfTask = 32;         // output channels that share a copy of the input
@@ -26,12 +25,12 @@ struct Walk {
 };
 
 // sums[Rows][Vectors] += over all pixels g of Rows channels times Vectors of the input.
-template <class T, int Rows, int Vectors>
-RL_WIDE void weight_block(const Walk& walk, const T* g, const T* x, const int64_t* offsets, T* sums,
-                          int64_t pitch) {
-  using V = typename Register<T>::type;
-  using Loose = typename Register<T>::loose;
-  constexpr int64_t L = kLanes<T>;
+template <class T, int Bytes, int Rows, int Vectors>
+RL_INLINE void weight_block(const Walk& walk, const T* g, const T* x, const int64_t* offsets,
+                            T* sums, int64_t pitch) {
+  using V = typename Register<T, Bytes>::type;
+  using Loose = typename Register<T, Bytes>::loose;
+  constexpr int64_t L = Register<T, Bytes>::lanes;
   V acc[Rows][Vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
@@ -68,21 +67,39 @@ RL_WIDE void weight_block(const Walk& walk, const T* g, const T* x, const int64_
   }
 }
 
-template <class T>
-using WeightKernel = void (*)(const Walk&, const T*, const T*, const int64_t*, T*, int64_t);
-template <class T>
-WeightKernel<T> weight_kernel(int rows, int vectors) {
-  static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<WeightKernel<T>, sizeof...(I)>{
-        weight_block<T, int(I) / kVectors + 1, int(I) % kVectors + 1>...};
-  }(std::make_index_sequence<kRows * kVectors>());
-  return table[size_t((rows - 1) * kVectors + vectors - 1)];
+template <class T, int Rows, int Vectors>
+RL_WIDE void wide_weights(const Walk& walk, const T* g, const T* x, const int64_t* offsets, T* sums,
+                          int64_t pitch) {
+  weight_block<T, 64, Rows, Vectors>(walk, g, x, offsets, sums, pitch);
+}
+template <class T, int Rows, int Vectors>
+RL_NARROW void narrow_weights(const Walk& walk, const T* g, const T* x, const int64_t* offsets,
+                              T* sums, int64_t pitch) {
+  weight_block<T, 32, Rows, Vectors>(walk, g, x, offsets, sums, pitch);
 }
 
 template <class T>
+using WeightKernel = void (*)(const Walk&, const T*, const T*, const int64_t*, T*, int64_t);
+template <class T, int Bytes, int Rows, int Vectors>
+constexpr WeightKernel<T> weight_kernel_at() {
+  if constexpr (Bytes == 64) return wide_weights<T, Rows, Vectors>;
+  else return narrow_weights<T, Rows, Vectors>;
+}
+template <class T, int Bytes>
+WeightKernel<T> weight_kernel(int rows, int vectors) {
+  constexpr int most = Blocks<Bytes>::weight_vectors;
+  static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array<WeightKernel<T>, sizeof...(I)>{
+        weight_kernel_at<T, Bytes, int(I) / most + 1, int(I) % most + 1>()...};
+  }(std::make_index_sequence<Blocks<Bytes>::weight_rows * most>());
+  return table[size_t((rows - 1) * most + vectors - 1)];
+}
+
+template <class T, int Bytes>
 class WeightRunner {
  public:
-  static constexpr int64_t L = kLanes<T>;
+  using Fit = Blocks<Bytes>;
+  static constexpr int64_t L = Register<T, Bytes>::lanes;
 
   explicit WeightRunner(const Convolution& c) : c_(c) {
     double padded = double(c.in);
@@ -141,15 +158,15 @@ class WeightRunner {
 
  private:
   void add(const T* padded, const T* g, int64_t out, T* sums) const {
-    int64_t count = int64_t(offsets_.size()), across = blocks_of(count, kVectors),
-            down = blocks_of(out, kRows);
+    int64_t count = int64_t(offsets_.size()), across = blocks_of(count, Fit::weight_vectors),
+            down = blocks_of(out, Fit::weight_rows);
     for (int64_t j = 0; j < across; ++j) {
       int64_t v = j * count / across, vectors = (j + 1) * count / across - v;
       for (int64_t i = 0; i < down; ++i) {
         int64_t r = i * out / down, rows = (i + 1) * out / down - r;
-        weight_kernel<T>(int(rows), int(vectors))(walk_, g + r * walk_.g_plane, padded,
-                                                  offsets_.data() + v, sums + r * pitch_ + v * L,
-                                                  pitch_);
+        weight_kernel<T, Bytes>(int(rows), int(vectors))(walk_, g + r * walk_.g_plane, padded,
+                                                         offsets_.data() + v,
+                                                         sums + r * pitch_ + v * L, pitch_);
       }
     }
   }
@@ -200,7 +217,8 @@ class WeightRunner {
 
 template <class T>
 void correlate_weight(const Convolution& c, const T* x, const T* g, T* gw) {
-  WeightRunner<T>(c).run(x, g, gw);
+  if (register_bytes() == 64) WeightRunner<T, 64>(c).run(x, g, gw);
+  else WeightRunner<T, 32>(c).run(x, g, gw);
 }
 template void correlate_weight(const Convolution&, const float*, const float*, float*);
 template void correlate_weight(const Convolution&, const double*, const double*, double*);
