@@ -1,6 +1,6 @@
 """CUDA without a GPU: the driver layer and the kernels' texts on an emulated device.
 
-A small libcuda, NVRTC and cuBLASLt of ours (emulated/cuda.cpp) executes on the host; the checks in
+A small libcuda, NVRTC and cuBLASLt of ours (emulated/) executes on the host; the checks in
 on_cuda/ run on it in a process of their own, as tools/cuda_check runs them on a real device.
 """
 
@@ -25,8 +25,8 @@ def emulator(tmp_path_factory):
     """A folder with the libraries."""
     folder = tmp_path_factory.mktemp("emulated")
     library = folder / "libcuda.so.1"
-    source = TESTS / "emulated" / "cuda.cpp"
-    command = [COMPILER, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", library, source, "-ldl"]
+    sources = sorted((TESTS / "emulated").glob("*.cpp"))
+    command = [COMPILER, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", library, *sources, "-ldl"]
     subprocess.run(command, check=True)
     for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
         (folder / name).symlink_to(library)

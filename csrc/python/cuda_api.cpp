@@ -4,6 +4,7 @@
 #include "kernels/cuda/compiler.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
@@ -20,6 +21,7 @@ PyObject* none() { return new_reference(Py_None); }
 template <class Wait>
 void waiting(const Wait& wait) {
   enter();
+  if (capture) fail_capturing("a wait for the device");
   Result result;
   Py_BEGIN_ALLOW_THREADS;
   enter();
@@ -198,6 +200,69 @@ PyObject* event_elapsed(PyObject*, PyObject* args) {
   });
 }
 
+// ---- graphs: the address of a Capture
+
+Capture& as_capture(unsigned long long handle) { return *reinterpret_cast<Capture*>(handle); }
+
+PyObject* graph_new(PyObject*, PyObject*) { return PyLong_FromVoidPtr(new Capture); }
+PyObject* graph_delete(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    reset(as_capture(handle));
+    delete &as_capture(handle);
+    return none();
+  });
+}
+PyObject* graph_reset(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    reset(as_capture(handle));
+    return none();
+  });
+}
+// _cuda_graph_begin(graph, pool, mode)
+PyObject* graph_begin(PyObject*, PyObject* args) {
+  unsigned long long handle;
+  long long pool;
+  int mode;
+  if (!PyArg_ParseTuple(args, "KLi", &handle, &pool, &mode)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    begin_capture(as_capture(handle), pool, mode);
+    return none();
+  });
+}
+PyObject* graph_end(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    end_capture(as_capture(handle));
+    return none();
+  });
+}
+// _cuda_graph_replay(graph, seed, how far the random numbers are beyond those of the recording)
+PyObject* graph_replay(PyObject*, PyObject* args) {
+  unsigned long long handle, seed, further;
+  if (!PyArg_ParseTuple(args, "KKK", &handle, &seed, &further)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    replay(as_capture(handle), seed, further);
+    return none();
+  });
+}
+// (nodes, whether random numbers are drawn, the driver's graph)
+PyObject* graph_facts(PyObject*, PyObject* o) {
+  return with_one(o, [](auto handle) {
+    Capture& of = as_capture(handle);
+    size_t nodes = 0;
+    if (of.graph) ok(driver.graph_nodes(of.graph, nullptr, &nodes), "counting a graph's nodes");
+    return Py_BuildValue("nOK", Py_ssize_t(nodes), of.random.empty() ? Py_False : Py_True,
+                         reinterpret_cast<unsigned long long>(of.graph));
+  });
+}
+PyObject* graph_capturing(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    if (!is_started() || !stream) return new_reference(Py_False);
+    enter();
+    return PyBool_FromLong(is_capturing(stream));
+  });
+}
+PyObject* pool_new(PyObject*, PyObject*) { return PyLong_FromLongLong(new_pool()); }
+
 // ---- memory
 
 PyObject* memory_stats(PyObject*, PyObject*) {
@@ -308,6 +373,15 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_event_synchronize", event_synchronize, METH_O, nullptr},
     {"_cuda_event_query", event_query, METH_O, nullptr},
     {"_cuda_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
+    {"_cuda_graph_new", graph_new, METH_NOARGS, nullptr},
+    {"_cuda_graph_delete", graph_delete, METH_O, nullptr},
+    {"_cuda_graph_reset", graph_reset, METH_O, nullptr},
+    {"_cuda_graph_begin", graph_begin, METH_VARARGS, nullptr},
+    {"_cuda_graph_end", graph_end, METH_O, nullptr},
+    {"_cuda_graph_replay", graph_replay, METH_VARARGS, nullptr},
+    {"_cuda_graph_facts", graph_facts, METH_O, nullptr},
+    {"_cuda_capturing", graph_capturing, METH_NOARGS, nullptr},
+    {"_cuda_pool_new", pool_new, METH_NOARGS, nullptr},
     {"_cuda_memory_stats", memory_stats, METH_NOARGS, nullptr},
     {"_cuda_memory_reset_peak", memory_reset_peak, METH_NOARGS, nullptr},
     {"_cuda_memory_empty", memory_empty, METH_NOARGS, nullptr},

@@ -1,10 +1,12 @@
 #include "python/optim_step.h"
 
+#include <memory>
 #include <vector>
 
 #include "autograd/forward.h"
 #include "autograd/profile.h"
 #include "autograd/writes.h"
+#include "kernels/cuda/graph.h"
 #include "ops/functions.h"
 #include "python/module_type.h"
 #include "python/overrides.h"
@@ -21,6 +23,7 @@ struct Entry {
   Tensor* slots[kSlots];  // those in use, scalars first
   PyObject* state;        // its dict, where slots are to be put in
   const Hyper* hyper;
+  PyObject* group;
   unsigned slot_bits;
   uint8_t scalars, used;
   bool first;
@@ -79,6 +82,7 @@ class StepRun {
       if (!is_plain(p) || !is_plain(p->extra->grad)) return false;
       if (!entries_.empty() && entries_[0].param->device() != p->device()) return false;
       add(p, hyper, used);
+      entries_.back().group = group;
     }
     return true;
   }
@@ -86,6 +90,8 @@ class StepRun {
   void run() {
     if (entries_.empty()) return;
     line_.note();
+    if (cuda::capture) [[unlikely]]
+      return record();
     if (steps_.size() < entries_.size()) steps_.resize(entries_.size());
     for (size_t i = 0; i < entries_.size(); i++) prepare(entries_[i], steps_[i]);
     execute();
@@ -255,13 +261,71 @@ class StepRun {
       last_hyper_ = e.hyper;
       last_first_ = e.first;
     }
-    for (int k = 0; k < e.scalars; k++) {
-      Tensor* t = e.slots[k];
-      if (t->device() != kHost) ops::fill_data(t, scalars[k].value);
-      else if (t->dtype == DType::F32) *t->host<float>() = float(scalars[k].value);
-      else if (t->dtype == DType::F64) *t->host<double>() = scalars[k].value;
-      else ops::fill_data(t, scalars[k].value);
+    for (int k = 0; k < e.scalars; k++) put_scalar(e.slots[k], scalars[k].value);
+  }
+
+  // A step of a CUDA graph: every launch of the graph reads the groups and advances the scalars as
+  // a step does. Recording it does not count as one.
+  void record() {
+    std::vector<double> before;
+    for (Entry& e : entries_) {
+      if (e.first)
+        refuse(e.param,
+               "the first step makes the state and cannot be part of a CUDA graph; take "
+               "a step before capturing");
+      for (int k = 0; k < e.scalars; k++) before.push_back(value_of(e.slots[k]));
     }
+    steps_.resize(entries_.size());
+    for (size_t i = 0; i < entries_.size(); i++) prepare(entries_[i], steps_[i]);
+    check(copies_.empty(), rule_.writer,
+          ": parameters, gradients and states of a CUDA graph must have the same layout");
+    size_t at = 0;
+    for (Entry& e : entries_)
+      for (int k = 0; k < e.scalars; k++) put_scalar(e.slots[k], before[at++]);
+    for (size_t i = 0, end; i < entries_.size(); i = end) {
+      for (end = i + 1; end < entries_.size() && entries_[end].group == entries_[i].group;) end++;
+      on(entries_[i].param).run_steps(&steps_[i], end - i);
+      cuda::renew_last_steps(renewal(i, end));
+    }
+  }
+
+  // What computes the numbers of the entries from `begin` to `end`, which share a group.
+  cuda::RenewSteps renewal(size_t begin, size_t end) {
+    struct Kept {
+      Var param;
+      std::vector<Var> slots;
+      int scalars;
+    };
+    std::vector<Kept> kept;
+    for (size_t i = begin; i < end; i++) {
+      Entry& e = entries_[i];
+      kept.push_back({Var(e.param), {}, e.scalars});
+      for (int k = 0; k < e.used; k++) kept.back().slots.emplace_back(e.slots[k]);
+    }
+    PyObject* group = entries_[begin].group;
+    Py_INCREF(group);
+    std::shared_ptr<PyObject> alive(group, Py_DecRef);
+    return [kept, alive, rule = &rule_](std::vector<kernel::Step>& steps) {
+      Hyper hyper = read_group(*rule, alive.get());
+      for (size_t i = 0; i < steps.size(); i++) {
+        const Kept& e = kept[i];
+        Scalar scalars[kSlots];
+        for (int k = 0; k < e.scalars; k++)
+          scalars[k] = {value_of(e.slots[size_t(k)].get()),
+                        e.slots[size_t(k)].dtype() == DType::F32};
+        steps[i].kernel = rule->prepare(
+            {on(e.param), hyper.values, steps[i].dtype, false, scalars, steps[i].numbers});
+        for (int k = 0; k < e.scalars; k++) put_scalar(e.slots[size_t(k)].get(), scalars[k].value);
+        e.param.get()->storage->version++;
+      }
+    };
+  }
+
+  static void put_scalar(Tensor* t, double value) {
+    if (t->device() != kHost) ops::fill_data(t, value);
+    else if (t->dtype == DType::F32) *t->host<float>() = float(value);
+    else if (t->dtype == DType::F64) *t->host<double>() = value;
+    else ops::fill_data(t, value);
   }
 
   void put_in_dict(Entry& e) {

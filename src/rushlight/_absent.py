@@ -64,8 +64,8 @@ _REST = {
         "CUDAPluggableAllocator", "GreenContext", "MemPool", "caching_allocator_alloc",
         "caching_allocator_delete", "caching_allocator_enable", "change_current_allocator",
         "check_error", "clock_rate", "cudart", "current_solver_handle", "device_memory_used",
-        "get_allocator_backend", "get_stream_from_external", "graph_pool_handle",
-        "host_memory_stats", "make_graphed_callables", "power_draw",
+        "get_allocator_backend", "get_stream_from_external",
+        "host_memory_stats", "power_draw",
         "reset_peak_host_memory_stats", "temperature", "use_mem_pool",
     ),
     "xpu": (
@@ -83,7 +83,7 @@ _REST = {
 
 def rest(kind: str) -> tuple[str, ...]:
     """The names of what few programs ask a device for."""
-    return (*_REST[kind], "graph", *(("device", "device_of", "stream") if kind == "xpu" else ()))
+    return (*_REST[kind], *(("graph", "device", "device_of", "stream") if kind == "xpu" else ()))
 
 
 def of_name(kind: str, name: str) -> Any:

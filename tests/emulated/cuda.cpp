@@ -1,33 +1,31 @@
 // A small libcuda, NVRTC and cuBLASLt for machines without a GPU. Device memory is the host's, a text is
-// compiled by the host's C++ compiler, and a launch runs every thread of every block, those of a block
-// taking turns at barriers. Errors can be asked for: EMULATED_CUDA_FAIL=launch:3 fails the third launch.
+// compiled by the host's C++ compiler (nvrtc.cpp), and a launch runs every thread of every block, those of
+// a block taking turns at barriers. Errors can be asked for: EMULATED_CUDA_FAIL=launch:3 fails the third
+// launch.
 #include <dlfcn.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "shared.h"
 
 namespace {
-
-using Address = unsigned long long;
 
 // ---- errors on demand
 
 std::map<std::string, int> counts;
+}  // namespace
+
 int failure(const char* what, int error) {
   int now = ++counts[what];
   const char* wish = std::getenv("EMULATED_CUDA_FAIL");
@@ -37,6 +35,8 @@ int failure(const char* what, int error) {
   if (colon == std::string::npos || text.substr(0, colon) != what) return 0;
   return now == std::atoi(text.c_str() + colon + 1) ? error : 0;
 }
+
+namespace {
 
 std::map<Address, size_t> blocks;
 size_t in_use = 0;
@@ -62,7 +62,8 @@ struct Module {
 };
 struct Function {
   void (*run)(void**);
-  void (*see)(void**, void (*)(const void*, unsigned long));
+  // Shows every argument: where it lies, its size, and how much of it is an address.
+  void (*see)(void**, void (*)(const void*, unsigned long, unsigned long));
   Module* module;
   std::string name;
 };
@@ -152,7 +153,7 @@ bool lies_in(const std::map<Address, size_t>& places, Address at) {
   auto next = places.upper_bound(at);
   return next != places.begin() && at <= (--next)->first + next->second;
 }
-void look(const void* argument, unsigned long size) {
+void look(const void* argument, unsigned long, unsigned long size) {
   for (unsigned long i = 0; i + 8 <= size; i += 8) {
     Address word;
     std::memcpy(&word, static_cast<const char*>(argument) + i, 8);
@@ -161,149 +162,6 @@ void look(const void* argument, unsigned long size) {
       host_word = reinterpret_cast<void*>(word);
   }
 }
-
-// What a kernel's text needs that a device compiler has.
-const char* const kShim = R"shim(
-#define RL_EMULATED 1
-#define __device__
-#define __global__
-#define __shared__ static
-#define __forceinline__ inline
-#define __restrict__
-#define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(...)
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#define __ldg(p) (*(p))
-struct Dim3 { unsigned x, y, z; };
-struct Machine {
-  Dim3 thread, block, block_size, grid_size;
-  void (*barrier)();
-  unsigned (*lane)(unsigned value, int mask);
-};
-extern "C" { Machine rl_machine; }
-#define threadIdx rl_machine.thread
-#define blockIdx rl_machine.block
-#define blockDim rl_machine.block_size
-#define gridDim rl_machine.grid_size
-static inline void __syncthreads() { rl_machine.barrier(); }
-static inline void __syncwarp() {}
-static inline void __threadfence_system() {}
-static inline void __threadfence() {}
-static inline unsigned __shfl_xor_sync(unsigned, unsigned v, int m) { return rl_machine.lane(v, m); }
-template <class T> static inline T atomicAdd(T* p, T v) { T o = *p; *p = T(o + v); return o; }
-template <class T> static inline T atomicMax(T* p, T v) { T o = *p; if (v > o) *p = v; return o; }
-template <class T> static inline T atomicMin(T* p, T v) { T o = *p; if (v < o) *p = v; return o; }
-template <class T> static inline T atomicExch(T* p, T v) { T o = *p; *p = v; return o; }
-template <class T> static inline T atomicCAS(T* p, T a, T b) { T o = *p; if (o == a) *p = b; return o; }
-template <class A, class B> static inline A emulated_bits(B b) { A a; __builtin_memcpy(&a, &b, sizeof a); return a; }
-static inline float __int_as_float(int x) { return emulated_bits<float>(x); }
-static inline int __float_as_int(float x) { return emulated_bits<int>(x); }
-static inline float __uint_as_float(unsigned x) { return emulated_bits<float>(x); }
-static inline unsigned __float_as_uint(float x) { return emulated_bits<unsigned>(x); }
-static inline double __longlong_as_double(long long x) { return emulated_bits<double>(x); }
-static inline long long __double_as_longlong(double x) { return emulated_bits<long long>(x); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
-static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  return (unsigned long long)((unsigned __int128)(a) * b >> 64);
-}
-static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
-#define EMULATED_MATH(name) \
-  static inline float name(float x) { return __builtin_##name##f(x); } \
-  static inline double name(double x) { return __builtin_##name(x); }
-EMULATED_MATH(exp) EMULATED_MATH(log) EMULATED_MATH(log10) EMULATED_MATH(sqrt) EMULATED_MATH(sin)
-EMULATED_MATH(cos) EMULATED_MATH(tan) EMULATED_MATH(asin) EMULATED_MATH(acos) EMULATED_MATH(atan)
-EMULATED_MATH(sinh) EMULATED_MATH(cosh) EMULATED_MATH(tanh) EMULATED_MATH(asinh) EMULATED_MATH(acosh)
-EMULATED_MATH(atanh) EMULATED_MATH(exp2) EMULATED_MATH(expm1) EMULATED_MATH(log2) EMULATED_MATH(log1p)
-EMULATED_MATH(erf) EMULATED_MATH(erfc) EMULATED_MATH(floor) EMULATED_MATH(ceil) EMULATED_MATH(trunc)
-EMULATED_MATH(j0) EMULATED_MATH(j1) EMULATED_MATH(y0) EMULATED_MATH(y1)
-EMULATED_MATH(rint) EMULATED_MATH(lgamma) EMULATED_MATH(tgamma) EMULATED_MATH(fabs)
-#define EMULATED_MATH2(name) \
-  static inline float name(float x, float y) { return __builtin_##name##f(x, y); } \
-  static inline double name(double x, double y) { return __builtin_##name(x, y); }
-EMULATED_MATH2(pow) EMULATED_MATH2(atan2) EMULATED_MATH2(fmod) EMULATED_MATH2(copysign)
-EMULATED_MATH2(hypot) EMULATED_MATH2(nextafter) EMULATED_MATH2(fmax) EMULATED_MATH2(fmin)
-static inline float erfinv_start(float) { return 0; }
-static inline double erfinv(double x) {
-  if (!(fabs(x) <= 1)) return NAN;
-  if (x == 0) return x;
-  if (fabs(x) == 1) return copysign(double(INFINITY), x);
-  double low = 0, high = 30, a = fabs(x);
-  for (int i = 0; i < 200; i++) {
-    double middle = (low + high) / 2;
-    bool below = a < 0.5 ? erf(middle) < a : erfc(middle) > 1 - a;
-    (below ? low : high) = middle;
-  }
-  return copysign((low + high) / 2, x);
-}
-static inline float erfinv(float x) { return float(erfinv(double(x))); }
-static inline double modf(double x, double* w) { return __builtin_modf(x, w); }
-static inline double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
-static inline double frexp(double x, int* e) { return __builtin_frexp(x, e); }
-template <class T> static inline bool isnan(T x) { return x != x; }
-template <class T> static inline bool isinf(T x) { return __builtin_isinf(x); }
-template <class T> static inline bool isfinite(T x) { return __builtin_isfinite(x); }
-static inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-static inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-static inline double jn(int n, double x) { return __builtin_jn(n, x); }
-static inline double yn(int n, double x) { return __builtin_yn(n, x); }
-static inline float emulated_float(unsigned short h) {
-  unsigned sign = unsigned(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 1023;
-  if (e == 31) return __uint_as_float(sign | 0x7f800000 | m << 13);
-  if (e == 0) { float f = float(m) * 5.9604644775390625e-08f; return sign ? -f : f; }
-  return __uint_as_float(sign | (e + 112) << 23 | m << 13);
-}
-static inline unsigned short emulated_half(float value) {
-  unsigned u = __float_as_uint(value), sign = (u >> 16) & 0x8000, m = u & 0x7fffffff;
-  if (m > 0x7f800000) return (unsigned short)(sign | 0x7fff);
-  if (m >= 0x477ff000) return (unsigned short)(sign | 0x7c00);
-  if (m < 0x38800000) {
-    float scaled = __uint_as_float(m) + 0.5f;
-    return (unsigned short)(sign | (__float_as_uint(scaled) - 0x3f000000));
-  }
-  return (unsigned short)(sign | ((m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13));
-}
-)shim";
-
-// Every __global__ function gets a way to be called with an array of pointers to its arguments.
-std::string with_callers(const std::string& text) {
-  std::string callers = R"(
-typedef decltype(sizeof 0) EmulatedCount;
-template <EmulatedCount... I> struct EmulatedSequence {};
-template <EmulatedCount N, EmulatedCount... I> struct EmulatedCounted : EmulatedCounted<N - 1, N - 1, I...> {};
-template <EmulatedCount... I> struct EmulatedCounted<0, I...> { typedef EmulatedSequence<I...> type; };
-template <class A> struct EmulatedPointer { static const unsigned long size = 0; };
-template <class A> struct EmulatedPointer<A*> { static const unsigned long size = 8; };
-template <class... A, EmulatedCount... I>
-static void emulated_words(void (*f)(A...), void** a, void (*see)(const void*, unsigned long),
-                           EmulatedSequence<I...>) {
-  (see(a[I], EmulatedPointer<A>::size), ...);
-}
-template <class... A>
-static void emulated_see(void (*f)(A...), void** a, void (*see)(const void*, unsigned long)) {
-  emulated_words(f, a, see, typename EmulatedCounted<sizeof...(A)>::type());
-}
-template <class... A, EmulatedCount... I>
-static void emulated_call(void (*f)(A...), void** a, EmulatedSequence<I...>) { f(*(A*)(a[I])...); }
-template <class... A> static void emulated_run(void (*f)(A...), void** a) {
-  emulated_call(f, a, typename EmulatedCounted<sizeof...(A)>::type());
-}
-)";
-  const std::string mark = "__global__ void ";
-  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
-    size_t name = at + mark.size();
-    std::string function = text.substr(name, text.find('(', name) - name);
-    callers += "extern \"C\" void emulated_" + function + "(void** a) { emulated_run(" + function +
-               ", a); }\nextern \"C\" void emulated_see_" + function +
-               "(void** a, void (*see)(const void*, unsigned long)) { emulated_see(" + function +
-               ", a, see); }\n";
-  }
-  return text + callers;
-}
-
-struct Program {
-  std::string text, log, binary;
-};
 
 }  // namespace
 
@@ -339,7 +197,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) {
   return 0;
 }
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 2 : attribute == 10 ? 32 : 1024;
+  *value = attribute == 75 ? 7 : attribute == 76 ? 5 : attribute == 16 ? 2 : attribute == 10 ? 32 : 1024;
   return 0;
 }
 EXPORT int cuDeviceGetUuid(char* uuid, int) {
@@ -401,13 +259,13 @@ EXPORT int cuMemcpyDtoHAsync_v2(void* out, Address in, size_t bytes, void*) {
   std::memcpy(out, reinterpret_cast<void*>(in), bytes);
   return failure("copy", 719);
 }
-EXPORT int cuMemcpyDtoDAsync_v2(Address out, Address in, size_t bytes, void*) {
-  std::memmove(reinterpret_cast<void*>(out), reinterpret_cast<void*>(in), bytes);
-  return 0;
+EXPORT int cuMemcpyDtoDAsync_v2(Address out, Address in, size_t bytes, void* stream) {
+  auto work = [=] { return std::memmove(reinterpret_cast<void*>(out), reinterpret_cast<void*>(in), bytes), 0; };
+  return record_other(stream, work) ? 0 : work();
 }
-EXPORT int cuMemsetD8Async(Address out, unsigned char value, size_t count, void*) {
-  std::memset(reinterpret_cast<void*>(out), value, count);
-  return 0;
+EXPORT int cuMemsetD8Async(Address out, unsigned char value, size_t count, void* stream) {
+  auto work = [=] { return std::memset(reinterpret_cast<void*>(out), value, count), 0; };
+  return record_other(stream, work) ? 0 : work();
 }
 EXPORT int cuStreamCreateWithPriority(void** stream, unsigned, int) {
   *stream = new int(0);
@@ -462,11 +320,31 @@ EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) 
                            reinterpret_cast<decltype(Function::see)>(see), m, name};
   return 0;
 }
-EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                          unsigned by, unsigned bz, unsigned, void*, void** arguments, void**) {
+
+// ---- launches and graphs
+
+namespace {
+
+// A launch with its own copy of the arguments.
+struct Recorded {
+  Function* function;
+  unsigned gx, gy, bx;
+  std::vector<std::string> values;
+};
+std::vector<std::string>* values_to = nullptr;
+void keep(const void* argument, unsigned long size, unsigned long) {
+  values_to->emplace_back(static_cast<const char*>(argument), size);
+}
+Recorded recorded(void* function, unsigned gx, unsigned gy, unsigned bx, void** arguments) {
+  Recorded made{static_cast<Function*>(function), gx, gy, bx, {}};
+  values_to = &made.values;
+  made.function->see(arguments, keep);
+  return made;
+}
+
+int run(Function* f, unsigned gx, unsigned gy, unsigned bx, void** arguments) {
   if (int error = failure("launch", 719)) return error;
-  auto* f = static_cast<Function*>(function);
-  if (!gx || !gy || !bx || bx > 1024 || by != 1 || bz != 1 || gz != 1) return 1;
+  if (!gx || !gy || !bx || bx > 1024) return 1;
   machine = static_cast<Machine*>(dlsym(f->module->library, "rl_machine"));
   host_word = nullptr;
   f->see(arguments, look);
@@ -475,8 +353,8 @@ EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
                  f->name.c_str(), host_word);
     return 700;
   }
-  machine->block_size = {bx, by, bz};
-  machine->grid_size = {gx, gy, gz};
+  machine->block_size = {bx, 1, 1};
+  machine->grid_size = {gx, gy, 1};
   for (unsigned y = 0; y < gy; y++)
     for (unsigned x = 0; x < gx; x++) {
       machine->block = {x, y, 0};
@@ -492,210 +370,117 @@ EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
   return 0;
 }
 
-// ---- the compiler
-
-EXPORT int nvrtcVersion(int* major, int* minor) {
-  *major = 13;
-  *minor = 0;
-  return 0;
-}
-EXPORT int nvrtcCreateProgram(void** program, const char* text, const char*, int, const char* const*,
-                              const char* const*) {
-  *program = new Program{text, "", ""};
-  return 0;
-}
-EXPORT int nvrtcDestroyProgram(void** program) {
-  delete static_cast<Program*>(*program);
-  return 0;
-}
-EXPORT int nvrtcCompileProgram(void* program, int, const char* const*) {
-  auto* p = static_cast<Program*>(program);
-  static int number = 0;
-  char folder[] = "/tmp/emulated_cuda.XXXXXX";
-  if (!mkdtemp(folder)) return 11;
-  std::string base = folder, source = base + "/k.cpp", library = base + "/k.so";
-  // The texts are kept where a test compiles them with the real compiler.
-  if (const char* kept = std::getenv("EMULATED_CUDA_TEXTS")) {
-    std::string name = std::string(kept) + "/" + std::to_string(getpid()) + "_" + std::to_string(number++) + ".cu";
-    std::ofstream(name) << p->text;
-  }
-  std::ofstream(source) << kShim << with_callers(p->text);
-  std::string command = "g++ -std=c++17 -O1 -w -fPIC -shared -fwrapv -ffp-contract=off -fno-exceptions -o " +
-                        library + " " + source + " > " + base + "/log 2>&1";
-  int failed = std::system(command.c_str());
-  auto slurp = [](const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  p->log = slurp(base + "/log");
-  if (!failed) {
-    std::string code = slurp(library);
-    // What the prelude defines and nothing uses does not count.
-    std::string own = p->text;
-    size_t prelude = own.find("// ---- end of the prelude");
-    if (prelude != std::string::npos) own = own.substr(prelude);
-    bool together = own.find("__syncthreads") != std::string::npos ||
-                    own.find("block_all") != std::string::npos ||
-                    own.find("warp_all") != std::string::npos;
-    size_t size = code.size();
-    p->binary = std::string(1, together ? 1 : 0) + std::string(reinterpret_cast<char*>(&size), 8) + code;
-  } else {
-    p->log += "\n" + p->text.substr(p->text.size() > 4000 ? p->text.size() - 4000 : 0);
-  }
-  if (!std::getenv("EMULATED_CUDA_KEEP")) std::system(("rm -rf " + base).c_str());
-  return failed ? 6 : 0;
-}
-EXPORT int nvrtcGetCUBINSize(void* program, size_t* size) {
-  *size = static_cast<Program*>(program)->binary.size();
-  return 0;
-}
-EXPORT int nvrtcGetCUBIN(void* program, char* data) {
-  auto* p = static_cast<Program*>(program);
-  std::memcpy(data, p->binary.data(), p->binary.size());
-  return 0;
-}
-EXPORT int nvrtcGetProgramLogSize(void* program, size_t* size) {
-  *size = static_cast<Program*>(program)->log.size() + 1;
-  return 0;
-}
-EXPORT int nvrtcGetProgramLog(void* program, char* data) {
-  auto* p = static_cast<Program*>(program);
-  std::memcpy(data, p->log.c_str(), p->log.size() + 1);
-  return 0;
-}
-
-// ---- cuBLASLt: column-major products, in double
-
-namespace {
-
-struct LtDesc {
-  int turn_a = 0, turn_b = 0, epilogue = 1;
-  const void* bias = nullptr;
+// What a node does, once more.
+struct Work {
+  Recorded launch;
+  std::function<int()> other;
 };
-struct LtLayout {
-  int type;
-  uint64_t rows, cols;
-  int64_t ld, offset = 0;
-  int batch = 1;
+struct GraphObject {
+  std::vector<Work*> nodes;
 };
+GraphObject* recording = nullptr;
+void* recorded_stream = nullptr;
 
-float half_value(unsigned short h) {
-  unsigned e = (h >> 10) & 31, m = h & 1023;
-  float f = e == 31 ? (m ? NAN : INFINITY) : e ? std::ldexp(float(m + 1024), int(e) - 25) : std::ldexp(float(m), -24);
-  return h & 0x8000 ? -f : f;
-}
-unsigned short half_bits(float value) {
-  unsigned u;
-  std::memcpy(&u, &value, 4);
-  unsigned sign = (u >> 16) & 0x8000, m = u & 0x7fffffff;
-  if (m > 0x7f800000) return (unsigned short)(sign | 0x7fff);
-  if (m >= 0x477ff000) return (unsigned short)(sign | 0x7c00);
-  if (m < 0x38800000) {
-    float scaled;
-    std::memcpy(&scaled, &m, 4);
-    scaled += 0.5f;
-    std::memcpy(&m, &scaled, 4);
-    return (unsigned short)(sign | (m - 0x3f000000));
-  }
-  return (unsigned short)(sign | ((m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13));
-}
-double load(int type, const void* data, int64_t at) {
-  switch (type) {
-    case 0: return static_cast<const float*>(data)[at];
-    case 1: return static_cast<const double*>(data)[at];
-    case 2: return half_value(static_cast<const unsigned short*>(data)[at]);
-    default: {
-      unsigned u = unsigned(static_cast<const unsigned short*>(data)[at]) << 16;
-      float f;
-      std::memcpy(&f, &u, 4);
-      return f;
-    }
-  }
-}
-void store(int type, void* data, int64_t at, double value) {
-  float f = float(value);
-  unsigned u;
-  std::memcpy(&u, &f, 4);
-  switch (type) {
-    case 0: static_cast<float*>(data)[at] = f; break;
-    case 1: static_cast<double*>(data)[at] = value; break;
-    case 2: static_cast<unsigned short*>(data)[at] = half_bits(f); break;
-    default:
-      static_cast<unsigned short*>(data)[at] =
-          f != f ? 0x7fc0 : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-  }
-}
+struct KernelNode {
+  void* function;
+  unsigned gx, gy, gz, bx, by, bz, shared_bytes;
+  void** arguments;
+  void** extra;
+};
+// An executable graph keeps nodes by the address they have in the graph.
+struct ExecObject {
+  std::vector<std::pair<Work*, Work>> nodes;
+};
 
 }  // namespace
 
-EXPORT int cublasLtCreate(void** handle) {
-  *handle = &blocks;
-  return std::getenv("EMULATED_CUDA_NO_BLAS") ? 1 : 0;
+bool record_other(void* stream, std::function<int()> work) {
+  if (!recording || stream != recorded_stream) return false;
+  recording->nodes.push_back(new Work{{}, std::move(work)});
+  return true;
 }
-EXPORT int cublasLtMatmulDescCreate(void** desc, int, int) {
-  *desc = new LtDesc;
-  return 0;
-}
-EXPORT int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value, size_t size) {
-  auto* d = static_cast<LtDesc*>(desc);
-  if (attribute == 3) std::memcpy(&d->turn_a, value, size);
-  else if (attribute == 4) std::memcpy(&d->turn_b, value, size);
-  else if (attribute == 7) std::memcpy(&d->epilogue, value, size);
-  else if (attribute == 8) std::memcpy(&d->bias, value, size);
-  else return 7;
-  return 0;
-}
-EXPORT int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t cols, int64_t ld) {
-  *layout = new LtLayout{type, rows, cols, ld};
-  return 0;
-}
-EXPORT int cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* value, size_t size) {
-  auto* l = static_cast<LtLayout*>(layout);
-  if (attribute == 5) std::memcpy(&l->batch, value, size);
-  else if (attribute == 6) std::memcpy(&l->offset, value, size);
-  else return 7;
-  return 0;
-}
-EXPORT int cublasLtMatmulPreferenceCreate(void** preference) {
-  *preference = &blocks;
-  return 0;
-}
-EXPORT int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
-EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void* c, void*, void*, int,
-                                          void* found, int* count) {
-  std::memset(found, 0, 96);
-  auto *d = static_cast<LtDesc*>(desc);
-  auto *x = static_cast<LtLayout*>(a), *y = static_cast<LtLayout*>(b), *z = static_cast<LtLayout*>(c);
-  uint64_t m = d->turn_a ? x->cols : x->rows, k = d->turn_a ? x->rows : x->cols;
-  uint64_t n = d->turn_b ? y->rows : y->cols, l = d->turn_b ? y->cols : y->rows;
-  bool fits = k == l && z->rows == m && z->cols == n && x->ld >= int64_t(x->rows) &&
-              y->ld >= int64_t(y->rows) && z->ld >= int64_t(z->rows);
-  if (!fits) {
-    std::fprintf(stderr, "emulated cuBLASLt: layouts that do not fit\n");
-    std::abort();
+
+EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned, void* stream, void** arguments, void**) {
+  if (by != 1 || bz != 1 || gz != 1) return 1;
+  if (recording && stream == recorded_stream) {
+    recording->nodes.push_back(new Work{recorded(function, gx, gy, bx, arguments), {}});
+    return 0;
   }
-  *count = x->type == 4 || x->type == 5 ? 0 : 1;
+  return run(static_cast<Function*>(function), gx, gy, bx, arguments);
+}
+EXPORT int cuFuncSetAttribute(void*, int, int) { return 0; }
+EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
+  if (recording || !stream) return 900;
+  recording = new GraphObject;
+  recorded_stream = stream;
+  return failure("record", 901);
+}
+EXPORT int cuStreamEndCapture(void*, void** graph) {
+  *graph = recording;
+  recording = nullptr;
   return 0;
 }
-EXPORT int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* la, const void* b,
-                          void* lb, const void* beta, const void* c, void* lc, void* out, void*,
-                          const void*, void*, size_t, void*) {
-  auto* d = static_cast<LtDesc*>(desc);
-  auto *x = static_cast<LtLayout*>(la), *y = static_cast<LtLayout*>(lb), *z = static_cast<LtLayout*>(lc);
-  double scale = x->type == 1 ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);
-  double keep = x->type == 1 ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
-  int64_t m = int64_t(z->rows), n = int64_t(z->cols), k = int64_t(d->turn_a ? x->rows : x->cols);
-  for (int64_t batch = 0; batch < z->batch; batch++)
-    for (int64_t i = 0; i < m; i++)
-      for (int64_t j = 0; j < n; j++) {
-        double sum = 0;
-        for (int64_t l = 0; l < k; l++)
-          sum += load(x->type, a, batch * x->offset + (d->turn_a ? l + i * x->ld : i + l * x->ld)) *
-                 load(y->type, b, batch * y->offset + (d->turn_b ? j + l * y->ld : l + j * y->ld));
-        int64_t at = batch * z->offset + i + j * z->ld;
-        double value = scale * sum + (keep != 0 ? keep * load(z->type, c, at) : 0);
-        if (d->epilogue == 4) value += load(z->type, d->bias, i);
-        store(z->type, out, at, value);
-      }
-  return failure("product", 13);
+EXPORT int cuStreamGetCaptureInfo_v2(void* stream, int* status, Address* number, void** graph,
+                                     void* const** last, size_t* count) {
+  *status = recording && stream == recorded_stream;
+  *number = 1;
+  if (graph) *graph = recording;
+  if (last && recording) {
+    *last = recording->nodes.empty() ? nullptr : reinterpret_cast<void**>(&recording->nodes.back());
+    *count = !recording->nodes.empty();
+  }
+  return 0;
+}
+EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
+  static int now = 0;
+  std::swap(now, *mode);
+  return 0;
+}
+EXPORT int cuGraphCreate(void** graph, unsigned) {
+  *graph = new GraphObject;
+  return 0;
+}
+EXPORT int cuGraphDestroy(void* graph) {
+  for (Work* w : static_cast<GraphObject*>(graph)->nodes) delete w;
+  delete static_cast<GraphObject*>(graph);
+  return 0;
+}
+EXPORT int cuGraphGetNodes(void* graph, void*, size_t* count) {
+  *count = static_cast<GraphObject*>(graph)->nodes.size();
+  return 0;
+}
+EXPORT int cuGraphAddKernelNode(void** node, void* graph, const void*, size_t, const KernelNode* k) {
+  auto* g = static_cast<GraphObject*>(graph);
+  g->nodes.push_back(new Work{recorded(k->function, k->gx, k->gy, k->bx, k->arguments), {}});
+  *node = g->nodes.back();
+  return 0;
+}
+EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, Address) {
+  auto* made = new ExecObject;
+  for (Work* w : static_cast<GraphObject*>(graph)->nodes) made->nodes.push_back({w, *w});
+  *exec = made;
+  return 0;
+}
+EXPORT int cuGraphExecKernelNodeSetParams(void* exec, void* node, const KernelNode* k) {
+  for (auto& [key, work] : static_cast<ExecObject*>(exec)->nodes)
+    if (key == node) {
+      work.launch = recorded(k->function, k->gx, k->gy, k->bx, k->arguments);
+      return 0;
+    }
+  return 1;
+}
+EXPORT int cuGraphLaunch(void* exec, void*) {
+  for (auto& [key, work] : static_cast<ExecObject*>(exec)->nodes) {
+    Recorded& r = work.launch;
+    std::vector<void*> list;
+    for (std::string& value : r.values) list.push_back(value.data());
+    if (int error = work.other ? work.other() : run(r.function, r.gx, r.gy, r.bx, list.data()))
+      return error;
+  }
+  return 0;
+}
+EXPORT int cuGraphExecDestroy(void* exec) {
+  delete static_cast<ExecObject*>(exec);
+  return 0;
 }

@@ -20,11 +20,13 @@ constexpr size_t kSmallSegment = size_t(2) << 20;
 constexpr size_t kLargeSegment = size_t(20) << 20;  // for blocks up to half of that
 constexpr size_t kRound = size_t(2) << 20;          // larger segments are multiples of this
 
+struct Pool;
+
 // A piece of a segment, in use or free. Neighbours of one segment are linked.
 struct Block {
   Address data;
   size_t bytes;
-  Stream stream;
+  Pool* pool;
   bool small, free;
   int bin = -1;  // of small blocks: where it is kept when nobody uses it
   Block *before = nullptr, *after = nullptr;
@@ -43,18 +45,27 @@ constexpr int kBins = 64;
 struct Pool {
   std::set<Block*, BySize> free[2];  // large, small
   std::vector<Block*> bins[kBins];
+  Stream stream = nullptr;
 };
 
-std::map<Stream, Pool>& pools() {
-  static auto* all = new std::map<Stream, Pool>;
+// By the number of the pool, 0 for the common one, and the stream.
+using PoolKey = std::pair<int64_t, Stream>;
+std::map<PoolKey, Pool>& pools() {
+  static auto* all = new std::map<PoolKey, Pool>;
   return *all;
 }
-Pool& pool_of(Stream of) {
-  static Stream last = nullptr;
-  static Pool* pool = &pools()[nullptr];
-  if (of != last) {
-    pool = &pools()[of];
-    last = of;
+constinit thread_local int64_t pool_in_use = 0;
+std::map<int64_t, int>& holders() {
+  static auto* all = new std::map<int64_t, int>;
+  return *all;
+}
+Pool& current_pool() {
+  static PoolKey last{0, nullptr};
+  static Pool* pool = &pools()[last];
+  if (stream != last.second || pool_in_use != last.first) {
+    last = {pool_in_use, stream};
+    pool = &pools()[last];
+    pool->stream = stream;
   }
   return *pool;
 }
@@ -79,13 +90,14 @@ void count(int64_t bytes) {
   stats.blocks += bytes > 0 ? 1 : -1;
 }
 
-Block* segment(size_t bytes, bool small, Stream of) {
+Block* segment(size_t bytes, bool small, Pool& of) {
   size_t whole = small                        ? kSmallSegment
                  : bytes <= kLargeSegment / 2 ? kLargeSegment
                                               : (bytes + kRound - 1) / kRound * kRound;
   if (limit >= 0 && stats.reserved + int64_t(whole) > limit) return nullptr;
   enter();
   Address data = 0;
+  Relaxed relaxed;
   Result result = driver.memory_allocate(&data, whole);
   if (result == kOutOfMemory) return nullptr;
   ok(result, "allocating device memory");
@@ -93,7 +105,7 @@ Block* segment(size_t bytes, bool small, Stream of) {
   stats.segment_allocations++;
   stats.reserved += int64_t(whole);
   stats.peak_reserved = std::max(stats.peak_reserved, stats.reserved);
-  return new Block{data, whole, of, small, true};
+  return new Block{data, whole, &of, small, true};
 }
 
 void merge(Block* into, Block* next) {
@@ -121,7 +133,7 @@ namespace {
 
 // A free block joins its neighbours.
 void put_back(Block* block) {
-  auto& free = pool_of(block->stream).free[block->small];
+  auto& free = block->pool->free[block->small];
   block->free = true;
   if (block->after && block->after->free) {
     free.erase(block->after);
@@ -142,7 +154,7 @@ void* allocate(size_t wanted) {
   size_t bytes = (std::max<size_t>(wanted, 1) + kAlign - 1) / kAlign * kAlign;
   bool small = bytes <= kSmall;
   if (small && bytes > 16384) bytes = std::bit_ceil(bytes);
-  Pool& pool = pool_of(stream);
+  Pool& pool = current_pool();
   int bin = small ? bin_of(bytes) : -1;
   if (bin >= 0 && !pool.bins[bin].empty()) [[likely]] {
     Block* kept = pool.bins[bin].back();
@@ -152,26 +164,26 @@ void* allocate(size_t wanted) {
     return reinterpret_cast<void*>(kept->data);
   }
   auto& free = pool.free[small];
-  Block key{0, bytes, stream, small, true, -1};
+  Block key{0, bytes, &pool, small, true, -1};
   auto found = free.lower_bound(&key);
   Block* block = nullptr;
   if (found != free.end()) {
     block = *found;
     free.erase(found);
   } else {
-    block = segment(bytes, small, stream);
-    if (!block) {
+    block = segment(bytes, small, pool);
+    if (!block && !capture) {
       stats.retries++;
       empty_device_cache();
-      block = segment(bytes, small, stream);
-      if (!block) fail_full(wanted);
+      block = segment(bytes, small, pool);
     }
+    if (!block) fail_full(wanted);
   }
   // What is left over stays free, unless it is a small part of a large block.
   size_t rest = block->bytes - bytes;
   if (rest >= (small ? kAlign : kSmall)) {
     Block* other =
-        new Block{block->data + bytes, rest, stream, small, true, -1, block, block->after};
+        new Block{block->data + bytes, rest, &pool, small, true, -1, block, block->after};
     if (block->after) block->after->before = other;
     block->after = other;
     block->bytes = bytes;
@@ -198,13 +210,13 @@ void release(void* data, size_t) {
       Event event;
       if (driver.event_create(&event, 2 /* no timing */) != 0) continue;
       driver.event_record(event, other);
-      driver.stream_wait_event(block->stream, event, 0);
+      driver.stream_wait_event(block->pool->stream, event, 0);
       driver.event_destroy(event);
     }
     delete block->others;
     block->others = nullptr;
   }
-  if (block->bin >= 0) return pool_of(block->stream).bins[block->bin].push_back(block);
+  if (block->bin >= 0) return block->pool->bins[block->bin].push_back(block);
   used().erase(found);
   put_back(block);
 }
@@ -219,7 +231,8 @@ void reset_peak_device_memory() {
 void empty_device_cache() {
   if (!is_started()) return;
   wait_for_device();
-  for (auto& [of, pool] : pools()) {
+  for (auto& [key, pool] : pools()) {
+    if (holders().count(key.first)) continue;  // recorded work uses the addresses
     for (auto& bin : pool.bins) {
       for (Block* block : bin) {
         used().erase(block->data);
@@ -247,9 +260,19 @@ void empty_device_cache() {
 
 void limit_device_memory(int64_t bytes) { limit = bytes; }
 
+int64_t new_pool() {
+  static int64_t last = 0;
+  return ++last;
+}
+void hold_pool(int64_t id) { holders()[id]++; }
+void drop_pool(int64_t id) {
+  if (--holders()[id] == 0) holders().erase(id);
+}
+void use_pool(int64_t id) { pool_in_use = id; }
+
 void use_on_stream(const void* data, Stream other) {
   auto found = used().find(reinterpret_cast<Address>(data));
-  if (found == used().end() || found->second->stream == other) return;
+  if (found == used().end() || found->second->pool->stream == other) return;
   Block* block = found->second;
   if (!block->others) block->others = new std::vector<Stream>;
   if (std::find(block->others->begin(), block->others->end(), other) == block->others->end())

@@ -22,6 +22,12 @@ void reset_peak_device_memory();
 void empty_device_cache();
 // Blocks beyond this many bytes are refused; negative: no limit.
 void limit_device_memory(int64_t bytes);
+// Pools of their own, for recorded work: this thread's blocks come from pool `id` (0: the common
+// one) until it is set anew. A held pool keeps its segments until as many drop it.
+int64_t new_pool();
+void hold_pool(int64_t id);
+void drop_pool(int64_t id);
+void use_pool(int64_t id);
 // The block is used by this stream too: it is not reused before that work is done.
 void use_on_stream(const void* data, Stream stream);
 

@@ -1,4 +1,9 @@
-// Attention: products by the library with a softmax between them.
+// Attention: of halves by a kernel of its own where that suits, else products by the library with a
+// softmax between them.
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/fused_attention.h"
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -112,12 +117,62 @@ class Heads3 {
   const AttentionShape& s_;
 };
 
+// Halves as floats: operands come and results go through memory for the time of the call.
+class Widened {
+ public:
+  Widened(DType from, const AttentionShape& s) : from_(from), s_(s) {}
+  Heads in(const Heads& x, int64_t heads, int64_t rows, int64_t columns) {
+    Heads made = room(heads, rows, columns);
+    move(DType::F32, made, from_, x, heads, rows, columns);
+    return made;
+  }
+  Heads room(int64_t heads, int64_t rows, int64_t columns) {
+    held_.push_back(std::make_unique<Scratch>(s_.batch * heads * rows * columns * 4));
+    return {held_.back()->get<void>(), heads * rows * columns, rows * columns, columns};
+  }
+  void out(const Heads& to, const Heads& x, int64_t heads, int64_t rows, int64_t columns) const {
+    move(from_, to, DType::F32, x, heads, rows, columns);
+  }
+  ScoreMask in(const ScoreMask& mask) {
+    if (!mask.data) return mask;
+    Heads made = room(s_.heads, s_.queries, s_.keys);
+    int64_t sizes[] = {s_.batch, s_.heads, s_.queries, s_.keys};
+    int64_t to[] = {made.batch * 4, made.head * 4, made.row * 4, 4};
+    int64_t at[] = {mask.batch * 2, mask.head * 2, mask.row * 2, mask.col * 2};
+    copy_strided(DType::F32, made.data, to, from_, mask.data, at, sizes, 4);
+    return {made.data, made.batch, made.head, made.row, 1};
+  }
+
+ private:
+  void move(DType to, const Heads& y, DType from, const Heads& x, int64_t heads, int64_t rows,
+            int64_t columns) const {
+    int64_t sizes[] = {s_.batch, heads, rows, columns}, a = itemsize(to), b = itemsize(from);
+    int64_t y_strides[] = {y.batch * a, y.head * a, y.row * a, a};
+    int64_t x_strides[] = {x.batch * b, x.head * b, x.row * b, b};
+    copy_strided(to, y.data, y_strides, from, x.data, x_strides, sizes, 4);
+  }
+  DType from_;
+  const AttentionShape& s_;
+  std::vector<std::unique_ptr<Scratch>> held_;
+};
+
+bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
+
 }  // namespace
 
 void attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, ScoreMask mask,
                Heads out, void* lse) {
   int64_t lines = s.batch * s.heads * s.queries;
   if (lines == 0) return;
+  if (is_half(d)) {
+    if (fused_attention(d, s, q, k, v, mask, out, lse)) return;
+    Widened w(d, s);
+    Heads y = w.room(s.heads, s.queries, s.value_width);
+    attention(DType::F32, s, w.in(q, s.heads, s.queries, s.width),
+              w.in(k, s.key_heads, s.keys, s.width), w.in(v, s.key_heads, s.keys, s.value_width),
+              w.in(mask), y, lse);
+    return w.out(out, y, s.heads, s.queries, s.value_width);
+  }
   Heads3 h(d, s);
   Scratch room(lines * s.keys * itemsize(d));
   Operand3 scores = h.scores(room.get<void>());
@@ -131,9 +186,22 @@ void attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, Scor
 }
 
 void attention_backward(DType d, const AttentionShape& s, Heads g, Heads q, Heads k, Heads v,
-                        ScoreMask mask, Heads, const void* lse, Heads gq, Heads gk, Heads gv) {
+                        ScoreMask mask, Heads out, const void* lse, Heads gq, Heads gk, Heads gv) {
   int64_t lines = s.batch * s.heads * s.queries;
   if (lines == 0) return;
+  if (is_half(d)) {
+    if (fused_attention_backward(d, s, g, q, k, v, mask, out, lse, gq, gk, gv)) return;
+    Widened w(d, s);
+    Heads to_q = w.room(s.heads, s.queries, s.width), to_k = w.room(s.key_heads, s.keys, s.width),
+          to_v = w.room(s.key_heads, s.keys, s.value_width);
+    attention_backward(DType::F32, s, w.in(g, s.heads, s.queries, s.value_width),
+                       w.in(q, s.heads, s.queries, s.width), w.in(k, s.key_heads, s.keys, s.width),
+                       w.in(v, s.key_heads, s.keys, s.value_width), w.in(mask), {}, lse, to_q, to_k,
+                       to_v);
+    w.out(gq, to_q, s.heads, s.queries, s.width);
+    w.out(gk, to_k, s.key_heads, s.keys, s.width);
+    return w.out(gv, to_v, s.key_heads, s.keys, s.value_width);
+  }
   Heads3 h(d, s);
   Scratch room(lines * s.keys * itemsize(d)), more(lines * s.keys * itemsize(d));
   Operand3 p = h.scores(room.get<void>()), gp = h.scores(more.get<void>());

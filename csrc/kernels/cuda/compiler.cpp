@@ -240,6 +240,7 @@ Module load(const std::string& text) {
     if (has_cache()) write_cached(key, binary);
   }
   enter();
+  Relaxed relaxed;
   ok(driver.module_load(&module, binary.data()), "loading a kernel");
   stats.loaded++;
   if (logs())
@@ -260,8 +261,8 @@ std::string whole_text(const std::string& text) { return prelude() + text; }
 
 Function compiled(const std::string& text, const char* function) {
   Module module = load(text);
-  Function found = nullptr;
-  ok(driver.module_function(&found, module, function), function);
+  auto* found = new Launchable{nullptr};  // as long as the module: for ever
+  ok(driver.module_function(&found->raw, module, function), function);
   if (logs()) std::fprintf(stderr, "rushlight: %s is ready\n", function);
   return found;
 }

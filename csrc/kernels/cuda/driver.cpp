@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/cuda/allocator.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -16,6 +17,7 @@ namespace rl::cuda {
 Driver driver;
 constinit thread_local bool context_is_set = false;
 constinit thread_local Stream stream = nullptr;
+constinit thread_local Capture* capture = nullptr;
 bool blocking = false;
 
 namespace {
@@ -129,12 +131,14 @@ void fail_cuda(Result error, const char* doing) {
 
 void wait_for(Stream which) {
   enter();
+  if (capture) fail_capturing("a wait for the device");
   ok(driver.stream_wait(which), "waiting for a stream");
   raise_faults();
 }
 
 void wait_for_device() {
   enter();
+  if (capture) fail_capturing("a wait for the device");
   ok(driver.wait_context(), "waiting for the device");
   raise_faults();
 }
@@ -158,9 +162,41 @@ void raise_faults() {
   }
 }
 
+namespace {
+
+constexpr unsigned kHot = 32;  // launches after which a kernel gets a graph of its own
+
+// A graph of one node, whose arguments are set anew for every launch.
+void make_exec(Function f, const KernelNode& what) {
+  Graph graph = nullptr;
+  if (driver.graph_create(&graph, 0) != 0) return;
+  if (driver.graph_add(&f->node, graph, nullptr, 0, &what) != 0 ||
+      driver.instantiate(&f->exec, graph, 0) != 0)
+    f->exec = nullptr;
+}
+
+}  // namespace
+
+// Graphs of one node go to the first stream alone: a graph does not run beside itself.
+void launch_list(Function f, Grid grid, unsigned threads, unsigned shared_bytes, void** list) {
+  enter();
+  KernelNode what{f->raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, list, nullptr};
+  Result result;
+  if (!stream && f->exec) [[likely]] {
+    result = driver.exec_set(f->exec, f->node, &what);
+    if (result == 0) result = driver.exec_launch(f->exec, stream);
+  } else {
+    result = driver.launch_kernel(f->raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, stream,
+                                  list, nullptr);
+    if (!stream && result == 0 && ++f->uses == kHot) make_exec(f, what);
+  }
+  if (result != 0 || blocking) [[unlikely]]
+    after_launch(result);
+}
+
 void after_launch(Result result) {
   ok(result, "launching a kernel");
-  if (blocking) wait_for(stream);
+  if (blocking && !capture) wait_for(stream);
 }
 
 }  // namespace rl::cuda

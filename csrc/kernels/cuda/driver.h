@@ -15,11 +15,33 @@ struct ModuleObject;
 struct FunctionObject;
 struct StreamObject;
 struct EventObject;
+struct GraphObject;
+struct NodeObject;
+struct ExecObject;
 using Context = ContextObject*;
 using Module = ModuleObject*;
-using Function = FunctionObject*;
 using Stream = StreamObject*;  // null: the device's first stream
 using Event = EventObject*;
+using Graph = GraphObject*;
+using Node = NodeObject*;
+using Exec = ExecObject*;
+
+// A kernel, ready to be launched.
+struct Launchable {
+  FunctionObject* raw;
+  unsigned uses = 0;
+  Exec exec = nullptr;  // a graph of this launch alone: half the price of a launch
+  Node node = nullptr;
+};
+using Function = Launchable*;
+
+// What a node of a graph launches.
+struct KernelNode {
+  FunctionObject* function;
+  unsigned gx, gy, gz, bx, by, bz, shared_bytes;
+  void** arguments;
+  void** extra;
+};
 
 struct Uuid {
   char bytes[16];
@@ -65,9 +87,27 @@ struct Uuid {
   X(event_query, "cuEventQuery", (Event event))                                                    \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))            \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                         \
-  X(module_function, "cuModuleGetFunction", (Function * function, Module module, const char* of))  \
+  X(module_function, "cuModuleGetFunction",                                                        \
+    (FunctionObject * *function, Module module, const char* of))                                   \
+  X(function_set, "cuFuncSetAttribute", (FunctionObject * function, int attribute, int value))     \
+  X(begin_capture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                           \
+  X(end_capture, "cuStreamEndCapture", (Stream stream, Graph * graph))                             \
+  X(capture_info, "cuStreamGetCaptureInfo_v2",                                                     \
+    (Stream stream, int* status, unsigned long long* number, Graph* graph, const Node** last,      \
+     size_t* count))                                                                               \
+  X(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))                               \
+  X(graph_create, "cuGraphCreate", (Graph * graph, unsigned flags))                                \
+  X(graph_destroy, "cuGraphDestroy", (Graph graph))                                                \
+  X(graph_nodes, "cuGraphGetNodes", (Graph graph, Node * nodes, size_t* count))                    \
+  X(graph_add, "cuGraphAddKernelNode",                                                             \
+    (Node * node, Graph graph, const Node* after, size_t count, const KernelNode* what))           \
+  X(instantiate, "cuGraphInstantiateWithFlags",                                                    \
+    (Exec * exec, Graph graph, unsigned long long flags))                                          \
+  X(exec_set, "cuGraphExecKernelNodeSetParams", (Exec exec, Node node, const KernelNode* what))    \
+  X(exec_launch, "cuGraphLaunch", (Exec exec, Stream stream))                                      \
+  X(exec_destroy, "cuGraphExecDestroy", (Exec exec))                                               \
   X(launch_kernel, "cuLaunchKernel",                                                               \
-    (Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,           \
+    (FunctionObject * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,   \
      unsigned bz, unsigned shared_bytes, Stream stream, void** arguments, void** extra))
 
 struct Driver {
@@ -79,6 +119,18 @@ extern Driver driver;
 
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotReady = 600;
+inline constexpr int kDynamicShared = 8;  // an attribute of functions
+
+// While it lives, this thread's calls that a recording of another kind would refuse are allowed.
+class Relaxed {
+ public:
+  Relaxed() { driver.exchange_mode(&mode_); }
+  ~Relaxed() { driver.exchange_mode(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+
+ private:
+  int mode_ = 2;
+};
 
 // What cuDeviceGetAttribute is asked for.
 enum Attribute {
@@ -156,14 +208,28 @@ struct Grid {
   unsigned x, y = 1;
 };
 
+// A kernel's share of a stream of random numbers.
+struct Share {
+  uint64_t seed, offset;
+  int64_t n;
+};
+
+// While this thread's stream is recorded (graph.h): what it was is noted here.
+struct Capture;
+extern constinit thread_local Capture* capture;
+
+void launch_list(Function function, Grid grid, unsigned threads, unsigned shared_bytes,
+                 void** list);
+
+template <class... Arguments>
+void launch_shared(Function function, Grid grid, unsigned threads, unsigned shared_bytes,
+                   const Arguments&... arguments) {
+  void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  launch_list(function, grid, threads, shared_bytes, list);
+}
 template <class... Arguments>
 void launch(Function function, Grid grid, unsigned threads, const Arguments&... arguments) {
-  enter();
-  void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  Result result =
-      driver.launch_kernel(function, grid.x, grid.y, 1, threads, 1, 1, 0, stream, list, nullptr);
-  if (result != 0 || blocking) [[unlikely]]
-    after_launch(result);
+  launch_shared(function, grid, threads, 0, arguments...);
 }
 
 // Blocks that cover n items, `per_block` each; kernels step through the rest.

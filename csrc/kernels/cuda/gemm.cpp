@@ -172,7 +172,7 @@ bool run_cublas(const Product& p) {
   auto [found, fresh] = plans->try_emplace(key);
   Plan& plan = found->second;
   static Scratch* workspace = nullptr;
-  if (!workspace) workspace = new Scratch(int64_t(kWorkspace));
+  if (!workspace && !stream) workspace = new Scratch(int64_t(kWorkspace));
   if (fresh) {
     set(lt.desc_create(&plan.desc, types.compute, types.scale), "making a descriptor");
     // The first factor of the library's is b; what is row-major here is the transpose there.
@@ -231,7 +231,7 @@ bool run_cublas(const Product& p) {
   set(lt.matmul(handle, plan.desc, &alpha, p.b.data, plan.b, p.a.data, plan.a, &beta, p.c, plan.c,
                 p.c, plan.c, &plan.choice.algorithm, room, bytes, stream),
       "a product");
-  if (blocking) wait_for(stream);
+  if (blocking && !capture) wait_for(stream);
   return true;
 }
 

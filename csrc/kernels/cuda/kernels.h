@@ -5,6 +5,7 @@
 #include "kernels/arguments.h"
 #include "kernels/cuda/compiler.h"
 #include "kernels/cuda/driver.h"
+#include "kernels/linalg_arguments.h"
 
 namespace rl::cuda {
 
@@ -12,6 +13,10 @@ using namespace kernel;
 
 #define KERNEL(Result, name, parameters) __attribute__((weak)) Result name parameters;
 #include "kernels/table.def"
+#undef KERNEL
+
+#define KERNEL(Result, name, parameters) Result name parameters;
+#include "kernels/linalg.def"
 #undef KERNEL
 
 // Raises for an op that has no kernel for a dtype.

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/cuda/allocator.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/layout.h"
 #include "tensor/error.h"
@@ -27,6 +28,7 @@ void clear(void* out, size_t bytes) {
 void read(void* host, const void* in, size_t bytes) {
   if (!bytes) return;
   enter();
+  if (capture) fail_capturing("a read of elements by the host");
   ok(driver.copy_to_host(host, Address(in), bytes, stream), "copying to the host");
   wait_for(stream);
 }
@@ -34,9 +36,10 @@ void read(void* host, const void* in, size_t bytes) {
 void write(void* out, const void* host, size_t bytes) {
   if (!bytes) return;
   enter();
+  if (capture && !is_pinned(host)) fail_capturing("a copy out of the host's memory");
   ok(driver.copy_to_device(Address(out), host, bytes, stream), "copying to the device");
   // Pageable memory was read when the call returned.
-  if (is_pinned(host)) wait_for(stream);
+  if (is_pinned(host) && !capture) wait_for(stream);
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // Optimizer steps: many parameters in one launch.
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -270,12 +271,39 @@ Function function_of(StepKernel kernel) {
 
 }  // namespace
 
+namespace {
+
+// Sets the numbers of a recorded pack, whose first step is number `first`.
+auto renewed(Steps pack, size_t first) {
+  return [pack, first, node = last_node()](Exec exec, const std::vector<Step>& steps) mutable {
+    for (int k = 0; k < kStepNumbers; k++) pack.numbers[k] = steps[first].numbers[k];
+    void* list[] = {&pack};
+    KernelNode what{function_of(steps[first].kernel)->raw,
+                    unsigned(pack.starts[pack.count]),
+                    1,
+                    1,
+                    256,
+                    1,
+                    1,
+                    0,
+                    list,
+                    nullptr};
+    ok(driver.exec_set(exec, node, &what), "renewing a recorded step");
+  };
+}
+
+}  // namespace
+
 void run_steps(const Step* steps, size_t count) {
   Steps pack;
   StepKernel kernel = nullptr;
   pack.count = 0;
+  size_t first = 0;
+  if (capture) capture->steps.push_back({std::vector<Step>(steps, steps + count), {}, {}});
   auto flush = [&] {
-    if (pack.count) launch(function_of(kernel), {unsigned(pack.starts[pack.count])}, 256, pack);
+    if (!pack.count) return;
+    launch(function_of(kernel), {unsigned(pack.starts[pack.count])}, 256, pack);
+    if (capture) capture->steps.back().packs.push_back(renewed(pack, first));
     pack.count = 0;
   };
   for (size_t i = 0; i < count; i++) {
@@ -287,6 +315,7 @@ void run_steps(const Step* steps, size_t count) {
     for (int k = 0; fits && k < pack.count; k++) fits = pack.items[k].param != s.param;
     if (!fits) {
       flush();
+      first = i;
       kernel = s.kernel;
       for (int k = 0; k < kStepNumbers; k++) pack.numbers[k] = s.numbers[k];
       pack.starts[0] = 0;

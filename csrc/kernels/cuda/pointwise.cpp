@@ -112,7 +112,6 @@ const char* const kNames[2][kInputs] = {{"a", "b", "c", "", "", ""}, {"g", "a", 
 // lanes: so many elements side by side are taken at once; 0: the call is flat, and as many as fit.
 std::string text_of(const LanesInfo& f, const Kind* kinds, int inputs, DType out, int lanes) {
   DType d = f.compute;
-  if (is_complex(d) || (is_integral(d) && !suits_integers(f))) fail_missing(f.name, &d);
   std::string element = d == DType::Bool ? "bool" : type_name(d);
   std::string text = concat("typedef ", element, " T;\ntypedef ", type_name(f.produced),
                             " R;\ntypedef ", type_name(out), " Out;\n");
@@ -224,8 +223,69 @@ void run_flat(const Call& call, Function function, uint64_t addresses, int64_t p
   launch(function, grid_for(whole ? (call.n + pack - 1) / pack : call.n, 256), 256, call, whole);
 }
 
+// Complex numbers, and formulas that mean something else for integers than for reals, have no text:
+// the host's lanes compute them.
+bool has_text(const LanesInfo& f) {
+  return !is_complex(f.compute) && (!is_integral(f.compute) || suits_integers(f));
+}
+
+void run_on_host(const PointwiseCall& given) {
+  int64_t n = product(given.sizes, given.ndim), dense[64], bytes[64], strides[64];
+  auto dense_strides = [&](int64_t unit, int64_t* to) {
+    for (int i = given.ndim - 1; i >= 0; unit *= given.sizes[i--]) to[i] = unit;
+  };
+  dense_strides(1, dense);
+  PointwiseCall here = given;
+  std::vector<std::vector<char>> inputs(size_t(given.inputs));
+  for (int k = 0; k < given.inputs; k++) {
+    const Operand& o = given.in[k];
+    if (!o.data || o.host) continue;
+    int64_t size = itemsize(o.dtype);
+    Scratch flat(n * size);
+    for (int i = 0; i < given.ndim; i++) strides[i] = o.strides[i] * size;
+    dense_strides(size, bytes);
+    copy_strided(o.dtype, flat.get<void>(), bytes, o.dtype, o.data, strides, given.sizes,
+                 given.ndim);
+    inputs[size_t(k)].resize(size_t(n * size));
+    read(inputs[size_t(k)].data(), flat.get<void>(), size_t(n * size));
+    here.in[k].data = inputs[size_t(k)].data();
+    here.in[k].strides = dense;
+  }
+  int64_t size = itemsize(given.out.dtype);
+  std::vector<char> out(size_t(n * size));
+  here.out.data = out.data();
+  here.out.strides = dense;
+  cpu::pointwise(here);
+  Scratch flat(n * size);
+  write(flat.get<void>(), out.data(), out.size());
+  for (int i = 0; i < given.ndim; i++) strides[i] = given.out.strides[i] * size;
+  dense_strides(size, bytes);
+  copy_strided(given.out.dtype, given.out.data, strides, given.out.dtype, flat.get<void>(), bytes,
+               given.sizes, given.ndim);
+}
+
 void set_params(Call& call, const double* params, int count) {
   for (int i = 0; i < count; i++) call.params[i] = params[i];
+}
+
+void run_flat_on_host(const LanesInfo& f, Lanes lanes, const double* params, char* out,
+                      const char* const* in, int inputs, unsigned singles, int64_t n) {
+  PointwiseCall call{};
+  const int64_t one = 1, none = 0;
+  call.lanes = lanes;
+  call.params = params;
+  call.compute = f.compute;
+  call.produced = f.produced;
+  call.out = {out, &one, f.produced, false};
+  call.inputs = inputs;
+  call.sizes = &n;
+  call.ndim = 1;
+  call.cost = 1;
+  for (int k = 0; k < inputs; k++) {
+    bool single = singles >> k & 1;
+    if (in[k]) call.in[k] = {const_cast<char*>(in[k]), single ? &none : &one, f.compute, single};
+  }
+  run_on_host(call);
 }
 
 }  // namespace
@@ -252,6 +312,7 @@ void pointwise_flat(Lanes lanes, const double* params, char* out, int64_t, const
   Entry* entry = &table->find({lanes, uint64_t(present) << 8 | singles});
   if (!entry->function) [[unlikely]] {
     const LanesInfo& f = formula_of(lanes);
+    if (!has_text(f)) return run_flat_on_host(f, lanes, params, out, in, inputs, singles, n);
     Kind kinds[kInputs];
     for (int k = 0; k < inputs; k++)
       if (present >> k & 1) kinds[k] = {singles >> k & 1 ? Mode::Number : Mode::Array, f.compute};
@@ -270,6 +331,7 @@ void pointwise(const PointwiseCall& given) {
   Call call;
   call.n = product(given.sizes, given.ndim);
   if (call.n == 0) return;
+  if (!has_text(f)) return run_on_host(given);
   call.out = given.out.data;
   set_params(call, given.params, f.params);
   Kind kinds[kInputs];

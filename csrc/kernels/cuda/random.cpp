@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rl::cuda {
@@ -135,11 +136,6 @@ extern "C" __global__ void bernoulli_each(T* out, const double* p, Stream s) {
 }
 )";
 
-struct Share {
-  uint64_t seed, offset;
-  int64_t n;
-};
-
 Grid grid(int64_t n, int64_t per_counter) { return grid_for(n / per_counter + 16, 128); }
 
 // The greatest value of dtype d below x.
@@ -165,40 +161,42 @@ void fill_uniform(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset,
   static Kernel narrow(kText, "uniform32"), wide(kText, "uniform64");
   Share s{seed, offset, n};
   double last = std::max(from, before(d, to));
-  if (d == DType::F64) return launch(wide.of(d), grid(n, 2), 128, out, s, from, to - from, last);
+  if (d == DType::F64)
+    return launch_random(wide.of(d), grid(n, 2), 128, out, s, from, to - from, last);
   int bits = d == DType::F32 ? 24 : d == DType::F16 ? 11 : 8;
-  launch(narrow.of(d), grid(n, 4), 128, out, s, bits, float(from), float(to - from), float(last));
+  launch_random(narrow.of(d), grid(n, 4), 128, out, s, bits, float(from), float(to - from),
+                float(last));
 }
 void fill_normal(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double mean,
                  double std) {
   static Kernel narrow(kText, "normal32"), wide(kText, "normal64");
   Share s{seed, offset, n};
-  if (d == DType::F64) return launch(wide.of(d), grid(n, 2), 128, out, s, mean, std);
-  launch(narrow.of(d), grid(n, 4), 128, out, s, float(mean), float(std));
+  if (d == DType::F64) return launch_random(wide.of(d), grid(n, 2), 128, out, s, mean, std);
+  launch_random(narrow.of(d), grid(n, 4), 128, out, s, float(mean), float(std));
 }
 void fill_exponential(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset,
                       double lambda) {
   static Kernel narrow(kText, "exponential32"), wide(kText, "exponential64");
   Share s{seed, offset, n};
-  if (d == DType::F64) return launch(wide.of(d), grid(n, 2), 128, out, s, 1 / lambda);
-  launch(narrow.of(d), grid(n, 4), 128, out, s, float(1 / lambda));
+  if (d == DType::F64) return launch_random(wide.of(d), grid(n, 2), 128, out, s, 1 / lambda);
+  launch_random(narrow.of(d), grid(n, 4), 128, out, s, float(1 / lambda));
 }
 void fill_integers(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, int64_t low,
                    uint64_t range) {
   static Kernel kernel(kText, "integers");
-  launch(kernel.of(d), grid(n, 2), 128, out, Share{seed, offset, n}, uint64_t(low), range);
+  launch_random(kernel.of(d), grid(n, 2), 128, out, Share{seed, offset, n}, uint64_t(low), range);
 }
 void fill_bernoulli(DType d, void* out, int64_t n, uint64_t seed, uint64_t offset, double p) {
   static Kernel kernel(kText, "bernoulli");
   double limit = std::nearbyint(p * 0x1p32);
   bool always = limit >= 0x1p32;
-  launch(kernel.of(d), grid(n, 4), 128, out, Share{seed, offset, n}, always ? 0u : uint32_t(limit),
-         int(always));
+  launch_random(kernel.of(d), grid(n, 4), 128, out, Share{seed, offset, n},
+                always ? 0u : uint32_t(limit), int(always));
 }
 void fill_bernoulli_each(DType d, void* out, const double* p, int64_t n, uint64_t seed,
                          uint64_t offset) {
   static Kernel kernel(kText, "bernoulli_each");
-  launch(kernel.of(d), grid(n, 2), 128, out, p, Share{seed, offset, n});
+  launch_random(kernel.of(d), grid(n, 2), 128, out, p, Share{seed, offset, n});
 }
 
 }  // namespace rl::cuda

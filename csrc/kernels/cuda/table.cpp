@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/kernels.h"
+#include "kernels/linalg.h"
 
 namespace rl::cuda {
 
@@ -49,6 +50,12 @@ kernel::Table make_table() {
 void use_table() {
   static const kernel::Table table = make_table();
   kernel_tables[Device::CUDA] = &table;
+  static const kernel::LinalgTable linalg = {
+#define KERNEL(Result, name, parameters) .name = cuda::name,
+#include "kernels/linalg.def"
+#undef KERNEL
+  };
+  linalg_tables[Device::CUDA] = &linalg;
 }
 
 const KernelState* kernel_states(int* count) {

@@ -137,7 +137,7 @@ struct CholeskyInverse : Composite {
     check_numbers(input, "cholesky_inverse");
     if (can_read(input) && input.numel()) {
       Plain plain;
-      Var zero = ops::contiguous(ops::to(diagonal(input) == Var(0), DType::I64));
+      Var zero = ops::contiguous(ops::to(diagonal(input) == Var(0), DType::I64, kHost));
       const int64_t* found = zero->host<int64_t>();
       for (int64_t i = 0; i < zero.numel(); i++)
         if (found[i])

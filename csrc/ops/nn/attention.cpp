@@ -73,12 +73,12 @@ struct Attention : General {
   static constexpr bool spares = true;
 
   struct Call {
-    DType dtype;
+    DType dtype;  // that of the kernel: CUDA's take halves as they are
     kernel::AttentionShape s;
     Var q, k, v, mask;
     Call(const Var& query, const Var& key, const Var& value, const Var& attn_mask, bool causal,
          double scale)
-        : dtype(compute_type(query.dtype())),
+        : dtype(query.device().type == Device::CUDA ? query.dtype() : compute_type(query.dtype())),
           s{query.size(0), query.size(1), key.size(1), query.size(2), key.size(2),
             query.size(3), value.size(3), scale,       causal},
           q(laid(query, dtype)),
@@ -102,7 +102,7 @@ struct Attention : General {
                                     const Var& attn_mask, bool causal, double scale) {
     Call c(query, key, value, attn_mask, causal, scale);
     Var y = empty_as(c.q, c.s.value_width, c.dtype);
-    Var lse = empty({c.s.batch, c.s.heads, c.s.queries}, c.dtype, query.device());
+    Var lse = empty({c.s.batch, c.s.heads, c.s.queries}, compute_type(c.dtype), query.device());
     {
       Launch launch(c.work(), {c.q.get(), c.k.get(), c.v.get(), c.mask.get(), y.get(), lse.get()});
       on(lse).attention(c.dtype, c.s, heads(c.q), heads(c.k), heads(c.v), c.score_mask(), heads(y),

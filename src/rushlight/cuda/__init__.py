@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._absent import OutOfMemoryError as OutOfMemoryError
-from rushlight._absent import absent_class, failing, of_name, rest
+from rushlight._absent import failing, of_name, rest
 from rushlight.cuda import memory as memory
 from rushlight.cuda import random as random
 from rushlight.cuda import streams as streams
@@ -29,19 +29,30 @@ __all__ = [
     "AcceleratorError", "CUDAGraph", "CudaError", "DeferredCudaCallError", "OutOfMemoryError",
     "can_device_access_peer", "current_blas_handle", "current_device", "device",
     "device_count", "device_of", "get_arch_list", "get_device_capability", "get_device_name",
-    "get_device_properties", "get_gencode_flags", "get_sync_debug_mode", "has_half", "init",
+    "get_device_properties", "get_gencode_flags", "get_sync_debug_mode", "graph",
+    "graph_pool_handle", "has_half", "init",
     "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-    "is_initialized", "is_tf32_supported", "set_device", "set_sync_debug_mode",
+    "is_initialized", "is_tf32_supported", "make_graphed_callables", "set_device", "set_sync_debug_mode",
     "synchronize", "utilization",
 ]  # fmt: skip
 __all__ += memory.__all__
 __all__ += random.__all__
 __all__ += streams.__all__
 
+# In a module of their own, which is loaded when one is asked for.
+_OF_GRAPHS = (
+    "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing",
+    "make_graphed_callables",
+)  # fmt: skip
+if TYPE_CHECKING:
+    from rushlight.cuda.graphs import CUDAGraph as CUDAGraph
+    from rushlight.cuda.graphs import graph as graph
+    from rushlight.cuda.graphs import graph_pool_handle as graph_pool_handle
+    from rushlight.cuda.graphs import is_current_stream_capturing as is_current_stream_capturing
+    from rushlight.cuda.graphs import make_graphed_callables as make_graphed_callables
+
 has_half = True
 _initialized = False  # libraries read it
-
-CUDAGraph = absent_class("cuda", "CUDAGraph", "Recorded work of a CUDA device.")
 
 
 class AcceleratorError(RuntimeError):
@@ -94,16 +105,6 @@ def is_tf32_supported() -> bool:
     True
     """
     return is_available() and get_device_capability()[0] >= 8
-
-
-def is_current_stream_capturing() -> bool:
-    """False: work is not recorded.
-
-    >>> import rushlight as torch
-    >>> torch.cuda.is_current_stream_capturing()
-    False
-    """
-    return False
 
 
 def device_count() -> int:
@@ -325,10 +326,12 @@ class device_of(device):
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("amp", "graphs", "nvtx"):
-        import importlib
+    import importlib
 
+    if name in ("amp", "graphs", "nvtx"):
         return importlib.import_module(f"rushlight.cuda.{name}")
+    if name in _OF_GRAPHS:
+        return getattr(importlib.import_module("rushlight.cuda.graphs"), name)
     if name.endswith("Tensor"):
         from rushlight._legacy import absent_type
 

@@ -1,0 +1,14 @@
+// What the parts of the emulated libraries share (cuda.cpp says what they are).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+using Address = unsigned long long;
+
+// The error, when EMULATED_CUDA_FAIL asks for one at this call; else 0.
+int failure(const char* what, int error);
+// True when the stream is being recorded: the work is done when the graph is launched.
+bool record_other(void* stream, std::function<int()> work);
