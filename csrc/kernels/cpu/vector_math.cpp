@@ -125,7 +125,7 @@ const Form kForms4[] = {RL_EACH_UNARY(RL_UNARY_E) RL_EACH_BINARY(RL_BINARY_E)};
 namespace rl::cpu {
 
 int level() {
-#if RL_LEVELS
+#if defined(__x86_64__) && defined(__GNUC__)
   static const int found = [] {
     auto has = [](auto... features) { return (features && ...); };
     __builtin_cpu_init();
