@@ -242,7 +242,8 @@ RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid)\(.*out="
 WRONG = [
     (NORMS + "|logcumsumexp", 3),
     (r"det\(|householder_product|matrix_exp", 2),
-    (r"cholesky_inverse|lstsq|triangular_solve", 1),
+    (r"linalg\.(solve|inv)\(", 3),
+    (r"cholesky_(inverse|solve)|lstsq|triangular_solve", 1),
 ]
 NAN_THERE = r"norm|dist|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow"
 
@@ -353,6 +354,13 @@ def is_nan_there(case):
     return number and not unlike(theirs[~nan], ours[~nan], 1e-2) and case.after(NAN_THERE)
 
 
+def is_nan_here(case):
+    """NaN where PyTorch has a number, and no other difference."""
+    theirs, ours = case.values()
+    nan = ours != ours
+    return not unlike(theirs[~nan], ours[~nan], 1e-2)
+
+
 def is_written_unseen(case):
     """What was saved was written through .data."""
     sources = case.program.sources()
@@ -428,7 +436,12 @@ FACTS = [
     ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
     ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
     ("requires_grad", r"inference_mode\(\):\n.*shuffle", has_no_elements, "an alias, by mistake"),
-    ("dtype", r"autocast.*\n.*(loss|cross\(|lstm|gru|rnn)", always, "results under autocast"),
+    (
+        "dtype",
+        r"autocast.*\n.*(loss|cross\(|lstm|gru|rnn|linalg)",
+        always,
+        "results under autocast",
+    ),
     ("dtype", r"jvp|dual", is_wrong_tangent, "PyTorch's tangents of 0-dimensional tensors"),
     ("dtype", r"", is_complex_half, "no complex halves"),
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
@@ -440,6 +453,7 @@ FACTS = [
     ),
     ("value", DERIVES, is_hermitian_here, "PyTorch's gradient of a Hermitian matrix is not"),
     ("value", r"out=", is_single_precision, "integers are computed in float32"),
+    ("value", r"igamma", is_nan_here, "a gradient where there is no value"),
     ("value", DERIVES, is_nan_there, "derivatives at 0 are numbers"),
     ("value", DERIVES, is_written_unseen, "saved values, or copies of them"),
     ("value", DERIVES, is_wrong_there, "PyTorch's derivatives of these are wrong"),
@@ -451,7 +465,7 @@ FACTS = [
     ("kind", r"dual", is_inference, "PyTorch has no tangent, in silence"),
     (
         "requires_grad",
-        r"(jvp|dual)[^\n]*(scatter_reduce|binary_cross_entropy)",
+        r"(jvp|dual)[^\n]*(scatter_reduce|binary_cross_entropy|logdet)",
         always,
         "a tangent that does not depend on the point",
     ),
