@@ -54,6 +54,15 @@ from rushlight.distributed._groups import (
     new_subgroups as new_subgroups,
     new_subgroups_by_enumeration as new_subgroups_by_enumeration,
 )
+from rushlight.distributed._monitored import monitored_barrier as monitored_barrier
+from rushlight.distributed._objects import (
+    all_gather_object as all_gather_object,
+    broadcast_object_list as broadcast_object_list,
+    gather_object as gather_object,
+    recv_object_list as recv_object_list,
+    scatter_object_list as scatter_object_list,
+    send_object_list as send_object_list,
+)
 from rushlight.distributed._point_to_point import (
     P2POp as P2POp,
     batch_isend_irecv as batch_isend_irecv,
@@ -77,15 +86,16 @@ from rushlight.distributed._stores import (
 )
 from rushlight.distributed._work import Work as Work
 from rushlight.distributed._world import has_mpi as _has_mpi
+from rushlight.distributed.device_mesh import (
+    DeviceMesh as DeviceMesh,
+    init_device_mesh as init_device_mesh,
+)
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
-_ABSENT = [
-    "DeviceMesh", "GradBucket", "all_gather_object", "broadcast_object_list", "gather_object",
-    "init_device_mesh", "monitored_barrier", "scatter_object_list",
-]  # fmt: skip
+_ABSENT = ["GradBucket"]
 
 globals().update(_absent(__name__, _ABSENT))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from rushlight.distributed import _reductions
 from rushlight.distributed._alone import Alone
+from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._groups import GroupMember, ProcessGroup, the_group
-from rushlight.distributed._work import Work, progress
+from rushlight.distributed._work import Work, progress, user_site
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import timedelta
     from typing import Any
 
 
@@ -18,6 +20,8 @@ class Call:
 
     def __init__(self, name: str, group: ProcessGroup) -> None:
         self.name = name
+        self.site = user_site()
+        self.number = 0  # in the group, if others of this machine can be compared with
         self.group = group
         self.comm = group._comm
         self.alone = isinstance(group._comm, Alone)
@@ -29,6 +33,26 @@ class Call:
 
             self.MPI = MPI
         self.in_place = None if self.alone else MPI.IN_PLACE
+
+    def agree(self, tensor: Any = None, op: Any = None, *more: Any) -> None:
+        """Compares with what the others call: the name, and the size, dtype, operation, root."""
+        lines = self.group._lines
+        if lines is None:
+            return
+        shape = None
+        what: tuple[Any, ...] = (self.name, op, *more)
+        if tensor is not None:
+            shape = tensor.shape
+            what = (self.name, op, tensor.dtype, tensor.numel(), *more)
+        try:
+            self.number = lines.enter(what, shape, self.site)
+        except DistBackendError:
+            self.group._mark_failed()
+            raise
+
+    def line(self) -> str:
+        """The line of the program that called."""
+        return f"{self.site[0]}:{self.site[1]}"
 
     def tensor(self, value: Any, what: str = "tensor") -> Any:
         """Checks that a value is a dense tensor."""
@@ -148,19 +172,24 @@ class Call:
         self._after.append(function)
 
     def run(
-        self, requests: list[Any], async_op: bool, result: Any = None, status: Any = None
+        self,
+        requests: list[Any],
+        async_op: bool,
+        result: Any = None,
+        status: Any = None,
+        timeout: timedelta | None = None,
     ) -> Any:
         """Waits for the communication, or hands out its Work."""
         self._mark_written()
         requests = [r for r in requests if r is not None]
-        work = Work(self.group, self.name, requests, self._finish, result, (self._keep,), status)
+        work = Work(self, requests, self._finish, result, self._keep, status)
         if not requests:
             work._complete()
         if async_op:
             if requests:
                 progress.add(work)
             return work
-        work._run()
+        work._run(None if timeout is None else timeout.total_seconds())
         return None
 
     def _mark_written(self) -> None:

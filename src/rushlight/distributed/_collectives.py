@@ -44,6 +44,7 @@ def _all_reduce(call: Call, tensor: Any, op: Any) -> Any:
     call.prepare(into, op)
     call.average(into, op)
     operation = call.op(op, tensor.dtype)
+    call.agree(tensor, op)
     return call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
 
 
@@ -89,6 +90,7 @@ def reduce(
     call.tensor(tensor)
     to = root(call, dst, group_dst, "dst")
     operation = call.op(op, tensor.dtype)
+    call.agree(tensor, op, f"dst={to}")
     if call.group.rank() == to:
         into = call.target(tensor)
         call.prepare(into, op)
@@ -125,6 +127,7 @@ def broadcast(
     from_ = root(call, src, group_src, "src")
     here = call.group.rank() == from_
     memory = call.memory(call.source(tensor) if here else call.target(tensor))
+    call.agree(tensor, None, f"src={from_}")
     return call.run([call.comm.Ibcast(memory, root=from_)], async_op, [tensor])
 
 
@@ -161,6 +164,7 @@ def _all_gather(call: Call, tensor_list: Sequence[Any], tensor: Any) -> Any:
     counts = [t.numel() for t in tensor_list]
     into = call.joined_target(tensor_list)
     send = call.memory(call.source(tensor))
+    call.agree(tensor, None, None if len(set(counts)) == 1 else f"counts={counts}")
     if len(set(counts)) == 1:
         return call.comm.Iallgather(send, call.memory(into))
     return call.comm.Iallgatherv(send, call.memory(into, counts))
@@ -224,6 +228,7 @@ def _all_gather_into(call: Call, output: Any, tensor: Any) -> Any:
             f"size: {tuple(output.shape)} for {call.group.size()} × {tuple(tensor.shape)}"
         )
     memory = call.memory(call.target(output))
+    call.agree(tensor)
     return call.comm.Iallgather(call.memory(call.source(tensor)), memory)
 
 
@@ -256,12 +261,14 @@ def gather(
     if call.group.rank() != to:
         if gather_list:
             raise ValueError("gather: gather_list must not be specified on non-destination ranks")
+        call.agree(None, None, tensor.dtype, f"dst={to}")
         return call.run([call.comm.Igatherv(send, None, root=to)], async_op)
     if gather_list is None:
         raise ValueError("gather: gather_list must be specified on destination rank")
     call.tensors(gather_list, "gather_list")
     _check_length(call, gather_list, "gather_list")
     _check_dtypes(call, [*gather_list, tensor])
+    call.agree(None, None, tensor.dtype, f"dst={to}")
     into = call.memory(call.joined_target(gather_list), [t.numel() for t in gather_list])
     return call.run([call.comm.Igatherv(send, into, root=to)], async_op, [gather_list])
 
@@ -303,6 +310,7 @@ def scatter(
     elif scatter_list:
         raise ValueError("scatter: scatter_list must not be specified on non-source ranks")
     into = call.memory(call.target(tensor))
+    call.agree(tensor, None, f"src={from_}")
     return call.run([call.comm.Iscatter(send, into, root=from_)], async_op, [tensor])
 
 
@@ -353,6 +361,7 @@ def _scatter_sums(call: Call, output: Any, source: Any, counts: list[int], op: A
     into = call.target(output)
     call.average(into, op)
     send, memory = call.memory(source), call.memory(into)
+    call.agree(source, op)
     if len(set(counts)) == 1:
         return call.comm.Ireduce_scatter_block(send, memory, op=operation)
     return call.comm.Ireduce_scatter(send, memory, counts, op=operation)
@@ -417,6 +426,7 @@ def all_to_all(
     _check_dtypes(call, [*outputs, *inputs])
     send = call.memory(call.joined_source(inputs), [t.numel() for t in inputs])
     into = call.memory(call.joined_target(outputs), [t.numel() for t in outputs])
+    call.agree(None, None, inputs[0].dtype)
     return call.run([call.comm.Ialltoallv(send, into)], async_op, outputs)
 
 
@@ -450,6 +460,7 @@ def all_to_all_single(
     received = _counts(call, output, output_split_sizes, "output")
     send = call.memory(call.source(input), sent)
     into = call.memory(call.target(output), received)
+    call.agree(None, None, input.dtype)
     return call.run([call.comm.Ialltoallv(send, into)], async_op, [output])
 
 
@@ -490,11 +501,8 @@ def barrier(
     call = start("barrier", group)
     if call is None:
         return None
-    work = call.run([call.comm.Ibarrier()], True)
-    if async_op:
-        return work
-    work.wait(timeout)
-    return None
+    call.agree()
+    return call.run([call.comm.Ibarrier()], async_op, timeout=timeout)
 
 
 def _check_length(call: Call, tensors: Sequence[Any], what: str) -> None:

@@ -72,6 +72,8 @@ class ProcessGroup:
         self._description = description
         self._store = PrefixStore(f"group/{name}", world.store)
         self._lost: list[Any] = []  # memory that MPI may still write to, after an error
+        self._barriers = 0
+        self._lines = world.lines(int(name) if name.isdecimal() else -1, ranks)
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -96,30 +98,43 @@ class ProcessGroup:
         return self._description
 
     def _check(self, work: Work, waited: float, seconds: float | None) -> None:
-        """Raises if a collective can't end: too late, or a process has gone."""
-        limit = self._timeout.total_seconds() if seconds is None else seconds
+        """Raises if a collective can't end: another was called, a process has gone, too late."""
+        call = work._call
+        if call.number and self._lines is not None:
+            try:
+                self._lines.look(call.number)
+            except DistBackendError as error:
+                work._give_up(error)
         gone = self._world.gone
         if gone and waited > _GRACE:
-            for rank in self._ranks:
-                if rank in gone:
-                    how = "has died" if gone[rank] == "died" else "has left the group"
-                    work._give_up(
-                        DistBackendError(
-                            f"{work._what}: rank {rank} {how} while rank {self._world.rank} waits "
-                            f"for it at {work._line}: Connection closed by peer"
-                        )
+            lost = next((rank for rank in self._ranks if rank in gone), None)
+            if lost is not None:
+                how = "has died" if gone[lost] == "died" else "has left the group"
+                work._give_up(
+                    DistBackendError(
+                        f"{call.name}: rank {lost} {how}; rank {self._world.rank} waits for it at "
+                        f"{call.line()}: Connection closed by peer"
                     )
+                )
+        limit = self._timeout.total_seconds() if seconds is None else seconds
         if waited > limit:
             work._give_up(
                 DistBackendError(
-                    f"{work._what}: Timed out waiting {limit * 1000:.0f}ms on rank "
-                    f"{self._world.rank}, called at {work._line}"
+                    f"{call.name}: Timed out waiting {limit * 1000:.0f}ms on rank "
+                    f"{self._world.rank}, called at {call.line()}{self._others()}"
                 )
             )
 
-    def _abandon(self, requests: list[Any], keep: Any) -> None:
+    def _others(self) -> str:
+        """What the other processes of this machine are doing, for an error."""
+        return "" if self._lines is None else f": {self._lines.doing()}"
+
+    def _mark_failed(self) -> None:
         _world._joined["failed"] = True
-        self._lost.append((requests, keep))
+
+    def _abandon(self, memory: Any) -> None:
+        self._mark_failed()
+        self._lost.append(memory)
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self._name} of ranks {self._ranks}, {self._backend}>"
@@ -481,7 +496,7 @@ def new_group(
     if sort_ranks:
         chosen.sort()
     if use_local_synchronization:
-        name = "_".join(map(str, chosen))
+        name = "of_" + "_".join(map(str, chosen))
     else:
         _counts["group"] += 1
         name = str(_counts["group"])

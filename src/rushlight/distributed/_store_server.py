@@ -72,6 +72,7 @@ class Server:
     def __init__(self, listener: socket.socket) -> None:
         self.port = listener.getsockname()[1]
         self._listener = listener
+        self._retired = False
         self._table = Table()
         self._waiting: set[_Client] = set()
         self._watching: set[_Client] = set()
@@ -100,8 +101,14 @@ class Server:
             cls._shared[server.port] = server
         return server
 
+    def retire(self) -> None:
+        """Frees the port; those that are connected are still answered."""
+        self._retired = True
+        with contextlib.suppress(OSError):  # wakes the thread
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+
     def _serve(self) -> None:
-        while True:
+        while not self._retired or self._selector.get_map():
             limits = [client.waiting[2] for client in self._waiting if client.waiting]
             pause = max(0.0, min(limits) - time.monotonic()) if limits else None
             for key, _ in self._selector.select(pause if pause != float("inf") else None):
@@ -113,6 +120,11 @@ class Server:
 
     def _accept(self) -> None:
         link, _ = self._listener.accept()
+        if self._retired:
+            link.close()
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            return
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._selector.register(link, selectors.EVENT_READ, _Client(link))
 
@@ -146,7 +158,7 @@ class Server:
             self._watching.add(client)
             self._answer(client, b"ok", *self._dead.get(group, ()))
         elif command == "leave":
-            client.watches = None
+            self._tell(client, b"left")
             self._watching.discard(client)
             self._answer(client, b"ok")
         elif (result := self._table.run(command, arguments)) is not None:
@@ -191,9 +203,15 @@ class Server:
         self._waiting.discard(client)
         self._watching.discard(client)
         if client.watches is not None:
-            group, rank = client.watches
-            client.watches = None
-            self._dead.setdefault(group, []).append(rank)
-            for other in list(self._watching):
-                if other.watches is not None and other.watches[0] == group:
-                    self._answer(other, b"died", rank)
+            self._dead.setdefault(client.watches[0], []).append(client.watches[1])
+            self._tell(client, b"died")
+
+    def _tell(self, client: _Client, how: bytes) -> None:
+        """Tells the others of a group that a process has gone."""
+        if client.watches is None:
+            return
+        group, rank = client.watches
+        client.watches = None
+        for other in list(self._watching):
+            if other.watches is not None and other.watches[0] == group:
+                self._answer(other, how, rank)

@@ -265,10 +265,12 @@ class TCPStore(Store):
     ) -> None:
         super().__init__()
         self._timeout = timeout
-        self._server = None
+        self._server: Server | None = None
+        self._owns_server = False
         if is_master:
             self._server = Server.start(host_name, port, multi_tenant, master_listen_fd)
             port = self._server.port
+            self._owns_server = not multi_tenant
         self._host, self._port = host_name, port
         self._lock = threading.Lock()
         self._socket = self._connect()
@@ -351,6 +353,8 @@ class TCPStore(Store):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self._socket.close()
+            if self._server is not None and self._owns_server:
+                self._server.retire()
 
 
 class PrefixStore(Store):

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from rushlight.distributed._buffers import Call
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SPINS = 200  # tests of a request before other processes get the core
 _YIELDS = 0.01  # seconds of giving way before sleeping
 _SLEEP = 0.0002
-_GRACE = 0.5  # seconds in which data of a process that has gone may still arrive
 
 
-def user_line() -> str:
-    """The line of the program that called: `file.py:12`."""
+def user_site() -> tuple[str, int]:
+    """The file and the line of the program that called."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return ("?", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 class Work:
@@ -40,16 +41,16 @@ class Work:
 
     def __init__(
         self,
-        group: Any,
-        what: str,
+        call: Call,
         requests: list[Any],
         finish: Callable[[], None] | None = None,
         result: Any = None,
         keep: Any = None,
         status: Any = None,
     ) -> None:
-        self._group = group
-        self._what = what
+        self._call = call
+        self._group = call.group
+        self._what = call.name
         self._requests = requests
         self._finish = finish
         self._result = result
@@ -58,7 +59,6 @@ class Work:
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._future: Any = None
-        self._line = user_line()
         self._since = time.monotonic()
 
     def _poll(self) -> bool:
@@ -109,8 +109,7 @@ class Work:
             if spins < _SPINS:
                 continue
             waited = time.monotonic() - self._since
-            if self._group is not None:
-                self._group._check(self, waited, seconds)
+            self._group._check(self, waited, seconds)
             if waited < _YIELDS:
                 os.sched_yield()
             else:
@@ -122,7 +121,7 @@ class Work:
         with self._lock:
             if not self._requests:
                 return
-            self._group._abandon(self._requests, self._keep)
+            self._group._abandon((self._requests, self._keep))
             self._requests = []
             self._error = error
             self._done()

@@ -10,6 +10,7 @@ import threading
 import time
 from datetime import timedelta
 
+from rushlight.distributed._board import Board, Lines
 from rushlight.distributed._errors import DistBackendError, DistStoreError
 from rushlight.distributed._store_server import receive, send
 from rushlight.distributed._stores import PrefixStore, Store, TCPStore
@@ -157,15 +158,35 @@ class World:
         self.gone: dict[int, str] = {}  # rank: how it went
         self.comm: Any = None
         self._link: socket.socket | None = None
+        self._board: Board | None = None
         if size > 1:
             check_in(self.store, rank, size, timeout)
-            host, port = self._host(store, timeout)
+            host, port = self._host(timeout)
             self._watch(host, port)
             self.comm = self._communicator(host)
+            self._board = Board(self.store, rank, size)
+            self._await_all(timeout)
 
-    def _host(self, store: Store, timeout: timedelta) -> tuple[str, int]:
+    def _await_all(self, timeout: timedelta) -> None:
+        """Nobody goes on, and perhaps away with the store, before all are done with it."""
+        if self.store.add("ready", 1) == self.size:
+            self.store.set("all_ready", b"1")
+        self.store.wait(["all_ready"], timeout)
+        self.store.add("gone_on", 1)
+        if self.rank == 0 and isinstance(self._base(), TCPStore):
+            while int(self.store.add("gone_on", 0)) < self.size:
+                time.sleep(0.0005)
+
+    def lines(self, group: int, ranks: list[int]) -> Lines | None:
+        """What the processes of a group are calling, as far as they are on this machine."""
+        return None if self._board is None else self._board.lines(group, ranks)
+
+    def _base(self) -> Store:
+        return self.store._underlying_non_prefix_store
+
+    def _host(self, timeout: timedelta) -> tuple[str, int]:
         """The TCP store that tells who died: the program's own one, or one that rank 0 starts."""
-        base = store._underlying_non_prefix_store if isinstance(store, PrefixStore) else store
+        base = self._base()
         if isinstance(base, TCPStore):
             return base.host, base.port
         if self.rank == 0:
@@ -220,7 +241,7 @@ class World:
                 if what == b"died":
                     _joined["failed"] = True
         except OSError:
-            if self._link is not None:
+            if self._link is not None and self.gone.get(0) != "left":
                 self.gone[0] = "died"  # or the launcher that holds the store
                 _joined["failed"] = True
 

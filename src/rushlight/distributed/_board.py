@@ -1,0 +1,178 @@
+"""What each process of a machine is calling, in memory that they share.
+
+A collective that does not fit those of the other processes is found before it is started: every
+process writes a line about its n-th collective of a group, and reads those of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+import tempfile
+import time
+
+from rushlight.distributed._errors import DistBackendError
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rushlight.distributed._stores import Store
+
+_ENTRY = 512  # bytes: the number of the collective, a digest of what must agree, the text
+_TEXT = _ENTRY - 16
+_RING = 64  # entries for each process and group
+_GROUPS = 32
+_PAGE = _ENTRY * _RING
+_MANY = 8  # in larger groups, a process looks at its neighbours only
+
+
+class Board:
+    """The shared memory of the processes of one machine."""
+
+    def __init__(self, store: Store, rank: int, size: int) -> None:
+        machine = _machine()
+        store.set(f"machine/{rank}", machine)
+        machines = [store.get(f"machine/{r}").decode() for r in range(size)]
+        self.rank = rank
+        self.here = [r for r in range(size) if machines[r] == machine]
+        folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        key = f"board/{self.here[0]}"
+        length = len(self.here) * _GROUPS * _PAGE
+        if rank == self.here[0]:
+            descriptor, path = tempfile.mkstemp(prefix="rushlight-", dir=folder)
+            os.ftruncate(descriptor, length)
+            store.set(key, path)
+        else:
+            path = store.get(key).decode()
+            descriptor = os.open(path, os.O_RDWR)
+        self.memory = mmap.mmap(descriptor, length)
+        os.close(descriptor)
+        if store.add(f"{key}/open", 1) == len(self.here):
+            os.unlink(path)  # everyone has it; nothing stays behind
+            _unlink_memory_of_mpi()
+
+    def lines(self, group: int, ranks: list[int]) -> Lines | None:
+        """The entries of a group's processes; None if there is nobody to compare with."""
+        near = [r for r in ranks if r in self.here]
+        if not 0 <= group < _GROUPS or len(near) < 2 or self.rank not in near:
+            return None
+        return Lines(self, group, near)
+
+
+def _machine() -> str:
+    """What only processes of one machine, in one container, have in common."""
+    import socket
+
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+        space = os.readlink("/proc/self/ns/ipc") + str(os.stat("/dev/shm").st_dev)
+    except OSError:
+        boot = space = ""
+    return f"{socket.gethostname()} {boot} {space}"
+
+
+def _unlink_memory_of_mpi() -> None:
+    """Removes the names of MPICH's shared memory, which it would leave behind after a fault."""
+    with contextlib.suppress(OSError), open("/proc/self/maps") as file:
+        names = {line.split()[-1] for line in file if "/dev/shm/mpich_shm_" in line}
+        for name in names:
+            os.unlink(name)
+
+
+class Lines:
+    """The collectives of one group: what its processes on this machine call."""
+
+    def __init__(self, board: Board, group: int, near: list[int]) -> None:
+        self._memory = board.memory
+        self._count = 0
+        starts = {r: (board.here.index(r) * _GROUPS + group) * _PAGE for r in near}
+        self._own = starts[board.rank]
+        self._rank = board.rank
+        self._all = [(r, start) for r, start in starts.items() if r != board.rank]
+        at = near.index(board.rank)
+        beside = {near[at - 1], near[(at + 1) % len(near)]}
+        few = len(near) <= _MANY
+        self._checked = self._all if few else [x for x in self._all if x[0] in beside]
+        self._texts: dict[Any, tuple[int, bytes]] = {}
+
+    def enter(self, what: tuple[Any, ...], shape: Any, site: tuple[str, int]) -> int:
+        """Writes what this process calls next, and compares; its number in the group."""
+        key = (what, shape, site)
+        entry = self._texts.get(key)
+        if entry is None:
+            if len(self._texts) > 10_000:  # sizes that differ at every step
+                self._texts.clear()
+            entry = self._texts[key] = _entry(what, shape, site)
+        self._count = count = self._count + 1
+        at = self._own + count % _RING * _ENTRY
+        memory = self._memory
+        memory[at + 16 : at + 16 + len(entry[1])] = entry[1]
+        struct.pack_into("<QQ", memory, at, count, entry[0])
+        for rank, start in self._checked:
+            at = start + count % _RING * _ENTRY
+            number, digest = struct.unpack_from("<QQ", memory, at)
+            if number == count and digest != entry[0]:
+                self._compare(rank, at, count, entry)
+        return count
+
+    def look(self, count: int) -> None:
+        """Compares again, while waiting for the others."""
+        own = self._own + count % _RING * _ENTRY
+        number, digest = struct.unpack_from("<QQ", self._memory, own)
+        if number != count:
+            return
+        for rank, start in self._all:
+            at = start + count % _RING * _ENTRY
+            if struct.unpack_from("<Q", self._memory, at)[0] == count:
+                self._compare(rank, at, count, (digest, self._memory[own + 16 : own + _ENTRY]))
+
+    def doing(self) -> str:
+        """What each of the others called last."""
+        texts = []
+        for rank, start in self._all:
+            entries = [
+                (struct.unpack_from("<Q", self._memory, start + i * _ENTRY)[0], i)
+                for i in range(_RING)
+            ]
+            count, i = max(entries)
+            at = start + i * _ENTRY
+            text = _text(self._memory[at + 16 : at + _ENTRY]) if count else "no collective"
+            state = "is in" if count >= self._count else f"is {self._count - count} behind, after"
+            texts.append(f"rank {rank} {state} {text}")
+        return "; ".join(texts)
+
+    def _compare(self, rank: int, at: int, count: int, own: tuple[int, bytes]) -> None:
+        time.sleep(0.001)  # the other may have been writing
+        number, digest = struct.unpack_from("<QQ", self._memory, at)
+        if number != count or digest == own[0]:
+            return
+        other = _text(self._memory[at + 16 : at + _ENTRY])
+        raise DistBackendError(
+            f"Detected mismatch between collectives on ranks: rank {self._rank} calls "
+            f"{_text(own[1])}, but rank {rank} calls {other} (collective {count} of the group): "
+            "every process of a group must call the same collectives in the same order"
+        )
+
+
+def _entry(what: tuple[Any, ...], shape: Any, site: tuple[str, int]) -> tuple[int, bytes]:
+    """The digest of what must agree, and the text for people."""
+    import zlib
+
+    name, op, *rest = what
+    details = [] if op is None else [f"op={op.name}"]
+    if shape is not None:
+        dtype, _, *rest = rest
+        details.insert(0, f"{str(dtype).removeprefix('torch.')}{list(shape)}")
+    details += [str(x).removeprefix("torch.") for x in rest if x is not None]
+    file = site[0] if len(site[0]) < 300 else "..." + site[0][-300:]
+    text = f"{name}({', '.join(details)}) at {file}:{site[1]}".encode()[: _TEXT - 1] + b"\0"
+    agreed = repr(what).encode()
+    return zlib.crc32(agreed) << 32 | zlib.adler32(agreed), text
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode(errors="replace")
