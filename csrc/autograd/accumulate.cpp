@@ -2,6 +2,7 @@
 #include "autograd/batch.h"
 #include "autograd/engine.h"
 #include "autograd/forward.h"
+#include "autograd/structured.h"
 #include "kernels/launch.h"
 #include "ops/functions.h"
 
@@ -93,6 +94,15 @@ void accumulate_grad(Tensor* variable, Var grad, bool create_graph, bool anew) {
   Locked one_step;  // threads may add to the same leaf
   Extra& e = extra(variable);
   Var old = Var::steal(std::exchange(e.grad, nullptr));
+  if (structured_type && (is_structured(grad.get()) || is_structured(old.get()))) {
+    GradMode mode(create_graph);
+    e.grad = Var(old).release();  // stays in place if the addition fails
+    Var sum = structured::accumulate(old, grad, create_graph || anew);
+    Py_XSETREF(e.grad, sum.release());
+    track(variable);
+    track(e.grad);
+    return;
+  }
   bool batched = batch_of(grad.get()) || batch_of(variable);
   if (batched) [[unlikely]] {
     GradMode mode(create_graph);

@@ -1,5 +1,6 @@
 #include "autograd/anomaly.h"
 
+#include "autograd/structured.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -9,6 +10,7 @@ namespace {
 // A sum is NaN when an element is, or when infinities of both signs meet: only then look closer.
 bool has_nan(const Var& v) {
   if (!is_differentiable(v->dtype) || v->numel == 0 || !has_data(v.get())) return false;
+  if (is_structured(v.get())) return structured::has_nan(v);
   GradMode off(false);
   Var parts = is_complex(v->dtype) ? ops::view_as_real(ops::contiguous(v)) : v;
   Var sum = ops::on_host(ops::to(ops::sum(parts, {}, false), DType::F64));

@@ -10,6 +10,7 @@
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
+#include "autograd/structured.h"
 #include "autograd/zeros.h"
 #include "ops/functions.h"
 
@@ -162,6 +163,9 @@ class Run {
     Var& sum = at(to.node).incoming(to.node, to.nr);
     if (!sum) {
       sum = std::move(grad);
+    } else if (structured_type && (is_structured(sum.get()) || is_structured(grad.get()))) {
+      GradMode mode(request_.create_graph);
+      sum = structured::add(sum, grad);
     } else if (!recorded_ && !batched(sum, grad) && is_exclusive(sum.get()) &&
                sum->dtype == grad->dtype && sum->sizes == grad->sizes &&
                (sum->contiguous || has_distinct_elements(sum->sizes, sum->strides))) {
@@ -246,6 +250,7 @@ class Run {
   void run(Node* node, Var* grads, uint32_t outputs, bool zero) {
     if (node->hooks && node->hooks->pre) run_pre_hooks(node, grads, request_.create_graph);
     bool any = has_any(grads, outputs);
+    if (structured_type && !is_function(node)) make_dense(grads, outputs);
 
     uint32_t edges = node->edge_count;
     bool differentiable = recorded_ || sees_batches(node, grads, outputs);
@@ -275,6 +280,13 @@ class Run {
     for (uint32_t i = 0; i < outputs; i++) grads[i] = {};  // so that results may be reused in place
     zero |= any && node->cls->gives_zeros;
     for (uint32_t i = 0; i < edges; i++) send(node, i, std::move(results[i]), zero);
+  }
+
+  // Rules of ops read the memory of gradients; those of structured tensors are Python's.
+  void make_dense(Var* grads, uint32_t count) {
+    GradMode mode(request_.create_graph);
+    for (uint32_t i = 0; i < count; i++)
+      if (is_structured(grads[i].get())) grads[i] = structured::dense(grads[i]);
   }
 
   uint64_t wanted_edges(Node* node) {
@@ -331,7 +343,7 @@ class Run {
     Sharing sharing(shares_);
     try {
       if (grad->sizes != meta.sizes) {
-        if (!expandable(meta.sizes, grad->sizes))
+        if (is_structured(grad.get()) || !expandable(meta.sizes, grad->sizes))
           fail("Function ", Py_TYPE(node)->tp_name, " returned an invalid gradient at index ", i,
                " - got ", grad->sizes, " but expected shape compatible with ", meta.sizes);
         grad = ops::sum_to(grad, meta.sizes);
@@ -340,7 +352,9 @@ class Run {
         fail("Function ", Py_TYPE(node)->tp_name, " returned an invalid gradient at index ", i,
              " - expected device ", kDeviceNames[meta.device.type], " but got ",
              kDeviceNames[grad->device().type]);
-      if (grad->dtype != meta.dtype) grad = ops::to(grad, meta.dtype);
+      if (grad->dtype != meta.dtype)
+        grad = is_structured(grad.get()) ? structured::to(grad, meta.dtype)
+                                         : ops::to(grad, meta.dtype);
     } catch (...) {
       raise_current_exception();
       annotate_error(node);
@@ -385,6 +399,7 @@ thread_local Run* Run::active = nullptr;
 }  // namespace
 
 Var writable(Var v) {
+  if (is_structured(v.get())) return v;
   return v->contiguous || has_distinct_elements(v->sizes, v->strides) ? v : ops::clone(v);
 }
 
@@ -449,6 +464,7 @@ std::vector<Var> run_backward(Request& request) {
 }
 
 Var for_user(Var grad) {
+  if (is_structured(grad.get())) return grad;
   if (Node* node = grad->grad_fn) {
     if (node->shared) {  // users get one that serves nobody else
       GradMode on(true);

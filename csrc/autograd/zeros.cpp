@@ -1,6 +1,7 @@
 #include "autograd/zeros.h"
 
 #include "autograd/batch.h"
+#include "autograd/structured.h"
 #include "ops/functions.h"
 
 namespace rl {
@@ -13,7 +14,8 @@ bool all_zero(const Var* grads, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (!grads[i]) continue;
     // Samples may differ, and nobody knows what is in a meta tensor.
-    if (batch_of(grads[i].get()) || !has_data(grads[i].get())) return false;
+    if (batch_of(grads[i].get()) || !has_data(grads[i].get()) || is_structured(grads[i].get()))
+      return false;
     any = true;
     Var parts = ops::contiguous(grads[i]);
     if (is_complex(parts->dtype)) parts = ops::view_as_real(parts);

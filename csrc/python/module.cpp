@@ -1,6 +1,7 @@
 // The extension module.
 #include <cstring>
 
+#include "autograd/structured.h"
 #include "call/memory_format.h"
 #include "call/registry.h"
 #include "kernels/cpu/blas.h"
@@ -136,6 +137,12 @@ PyObject* set_parameter_type(PyObject*, PyObject* type) {
   parameter_type = reinterpret_cast<PyTypeObject*>(type);
   Py_RETURN_NONE;
 }
+PyObject* set_structured_type(PyObject*, PyObject* type) {
+  if (!PyType_Check(type)) Py_RETURN_NONE;
+  Py_INCREF(type);
+  structured_type = reinterpret_cast<PyTypeObject*>(type);
+  Py_RETURN_NONE;
+}
 // Methods written in Python join the type's dict.
 PyObject* add_tensor_methods(PyObject*, PyObject* dict) {
   if (!PyDict_Check(dict)) {
@@ -217,6 +224,7 @@ PyMethodDef functions[] = {
     {"_return_type", return_type_of, METH_O, "The named tuple that an op returns, or None."},
     {"_set_memory_formats", set_formats, METH_VARARGS, nullptr},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
+    {"_set_structured_type", set_structured_type, METH_O, nullptr},
     {"_add_tensor_methods", add_tensor_methods, METH_O, nullptr},
     {"_add_node_methods", add_node_methods, METH_O, nullptr},
     {"_registry", describe_registry, METH_NOARGS, "Every op: a list of dicts."},

@@ -69,9 +69,15 @@ from rushlight._layout import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
     contiguous_format as contiguous_format,
+    jagged as jagged,
     layout as layout,
     memory_format as memory_format,
     preserve_format as preserve_format,
+    sparse_bsc as sparse_bsc,
+    sparse_bsr as sparse_bsr,
+    sparse_coo as sparse_coo,
+    sparse_csc as sparse_csc,
+    sparse_csr as sparse_csr,
     strided as strided,
 )
 from rushlight._numeric import finfo as finfo
@@ -118,9 +124,9 @@ newaxis = None
 _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
-    "func", "functional", "futures", "fx", "hub", "jit", "library", "mps", "multiprocessing",
-    "onnx", "optim", "overrides", "profiler", "return_types", "serialization", "signal",
-    "testing", "torch_version", "types", "version", "xpu",
+    "func", "functional", "futures", "fx", "hub", "jit", "library", "mps",
+    "multiprocessing", "onnx", "optim", "overrides", "profiler", "return_types",
+    "serialization", "signal", "sparse", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "_dirichlet_grad": "_ops",
@@ -167,6 +173,29 @@ _lazy_names = {
         [f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")],
         "_spectral",
     ),
+    **dict.fromkeys(
+        [f"sparse_{kind}_tensor" for kind in ("coo", "csr", "csc", "bsr", "bsc", "compressed")],
+        "_sparse.construct",
+    ),
+    **dict.fromkeys(
+        (
+            "ccol_indices_copy",
+            "col_indices_copy",
+            "crow_indices_copy",
+            "dsmm",
+            "hsmm",
+            "hspmm",
+            "indices_copy",
+            "resize_as_sparse_",
+            "row_indices_copy",
+            "saddmm",
+            "smm",
+            "spmm",
+            "sspaddmm",
+            "values_copy",
+        ),
+        "_sparse.methods",
+    ),
     **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "_lowrank"),
     **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "_removed"),
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
@@ -182,7 +211,15 @@ if TYPE_CHECKING:
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
+    from rushlight import sparse as sparse
     from rushlight import version as version, xpu as xpu
+    from rushlight._sparse.construct import sparse_bsc_tensor as sparse_bsc_tensor
+    from rushlight._sparse.construct import sparse_bsr_tensor as sparse_bsr_tensor
+    from rushlight._sparse.construct import sparse_compressed_tensor as sparse_compressed_tensor
+    from rushlight._sparse.construct import sparse_coo_tensor as sparse_coo_tensor
+    from rushlight._sparse.construct import sparse_csc_tensor as sparse_csc_tensor
+    from rushlight._sparse.construct import sparse_csr_tensor as sparse_csr_tensor
+    from rushlight._sparse.methods import *
     from rushlight._lowrank import lobpcg as lobpcg, pca_lowrank as pca_lowrank
     from rushlight._lowrank import svd_lowrank as svd_lowrank
     from rushlight._settings import *

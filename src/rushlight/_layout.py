@@ -1,14 +1,14 @@
-"""Layouts and memory formats: names that programs pass around; tensors are dense and strided."""
+"""Layouts and memory formats: names that programs pass around."""
 
 from rushlight import _C
 
 
 class layout:
-    """How a tensor's elements are stored. Only ``strided`` exists.
+    """How a tensor's elements are stored.
 
     >>> import rushlight as torch
-    >>> torch.ones(2).layout
-    torch.strided
+    >>> torch.ones(2).layout, torch.eye(2).to_sparse().layout
+    (torch.strided, torch.sparse_coo)
     """
 
     __slots__ = ("_name",)
@@ -40,6 +40,10 @@ class memory_format(layout):
 
 
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr, sparse_csc = layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

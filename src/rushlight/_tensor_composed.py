@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _late(name: str, example: str, result: str) -> Any:
-    home = "_spectral" if name.endswith("stft") else "_composed"
+def _late(name: str, example: str, result: str, home: str = "_composed") -> Any:
+    home = {"istft": "_spectral", "stft": "_spectral", "narrow_copy": "_copies"}.get(name, home)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
@@ -111,4 +111,46 @@ for _name, _example, _result in (
     ),
 ):
     _methods[_name] = _late(_name, _example, _result)
+_error = "Traceback (most recent call last):\n    ...\nRuntimeError: {0} expected sparse ..."
+for _name, _example, _result in (
+    ("to_sparse", "torch.eye(2).to_sparse().indices()", "tensor([[0, 1],\n        [0, 1]])"),
+    ("to_sparse_coo", "torch.eye(2).to_sparse_coo().layout", "torch.sparse_coo"),
+    ("to_sparse_csr", "torch.eye(2).to_sparse_csr().crow_indices()", "tensor([0, 1, 2])"),
+    ("to_sparse_csc", "torch.eye(2).to_sparse_csc().row_indices()", "tensor([0, 1])"),
+    ("to_sparse_bsr", "torch.eye(4).to_sparse_bsr((2, 2)).col_indices()", "tensor([0, 1])"),
+    ("to_sparse_bsc", "torch.eye(4).to_sparse_bsc((2, 2)).row_indices()", "tensor([0, 1])"),
+    ("to_dense", "torch.tensor([0, 5]).to_sparse().to_dense()", "tensor([0, 5])"),
+    ("sparse_dim", "torch.eye(2).sparse_dim(), torch.eye(2).to_sparse(1).sparse_dim()", "(0, 1)"),
+    ("dense_dim", "torch.eye(2).dense_dim(), torch.eye(2).to_sparse(1).dense_dim()", "(2, 1)"),
+    (
+        "sparse_mask",
+        "torch.tensor([[1, 2], [3, 4]]).sparse_mask(torch.eye(2).to_sparse()).values()",
+        "tensor([1, 4])",
+    ),
+    ("smm", "torch.eye(2).to_sparse().smm(torch.ones(2, 1)).values()", "tensor([1., 1.])"),
+    (
+        "sspaddmm",
+        "torch.eye(1).to_sparse().sspaddmm(torch.eye(1).to_sparse(), torch.ones(1, 1)).to_dense()",
+        "tensor([[2.]])",
+    ),
+    (
+        "resize_as_sparse_",
+        "torch.eye(2).to_sparse().resize_as_sparse_(torch.eye(3).to_sparse()).shape",
+        "torch.Size([3, 3])",
+    ),
+    *(
+        (name, f"torch.ones(2).{name}()", _error.format(name))
+        for name in (
+            "coalesce", "is_coalesced", "indices", "values", "crow_indices", "col_indices",
+            "ccol_indices", "row_indices",
+        )
+    ),
+    *(
+        (name, f"torch.ones(2).{name}((2, 2), 2, 0)", _error.format(name))
+        for name in ("sparse_resize_", "sparse_resize_and_clear_")
+    ),
+    *((name, "1", "1") for name in ("_nnz", "_indices", "_values", "_dimI", "_dimV",
+                                    "_coalesced_", "_to_sparse")),
+):  # fmt: skip
+    _methods[_name] = _late(_name, _example, _result, "_sparse.methods")
 _C._add_tensor_methods(_methods)

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "autograd/structured.h"
 #include "call/broadcast.h"
 #include "call/op.h"
 
@@ -131,9 +132,13 @@ struct EmbeddingOf : Linear {
     return forward(tables, ids_in_parts(hidden, indices, rows), padding, by_freq, sparse);
   }
   static void vjp(Back& b, const In& weight, const In& indices, int64_t padding, bool by_freq,
-                  bool) {
-    if (b.wants(0))
-      b[0] = call<EmbeddingBackward>(b.g(), *indices, weight.size(0), padding, by_freq);
+                  bool sparse) {
+    if (!b.wants(0)) return;
+    check(!sparse || !by_freq,
+          "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+    if (sparse && !batch_of(b.g().get()) && weight.device() == kHost)
+      b[0] = structured::rows(b.g(), *indices, weight.size(0), padding);
+    else b[0] = call<EmbeddingBackward>(b.g(), *indices, weight.size(0), padding, by_freq);
   }
 };
 RL_OP(EmbeddingOf)

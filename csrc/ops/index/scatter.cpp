@@ -1,4 +1,5 @@
 // gather and scatter: an index for every element along one dimension.
+#include "autograd/structured.h"
 #include "call/broadcast.h"
 #include "call/write.h"
 #include "kernels/kernels.h"
@@ -53,9 +54,12 @@ struct Gather : Linear {
                  y->data(), to.data(), at->sizes.data(), at.dim(), d, x.sizes()[d]);
     return result;
   }
-  static void vjp(Back& b, const In& input, int64_t dim, const In& index, bool) {
-    b[0] = ops::scatter_add(ops::zeros(input.sizes(), b.g().dtype(), b.g().device()), dim, *index,
-                            b.g());
+  static void vjp(Back& b, const In& input, int64_t dim, const In& index, bool sparse) {
+    if (sparse && input.dim() > 0 && !batch_of(b.g().get()) && input.device() == kHost)
+      b[0] = structured::gathered(b.g(), dim, *index, input.sizes());
+    else
+      b[0] = ops::scatter_add(ops::zeros(input.sizes(), b.g().dtype(), b.g().device()), dim, *index,
+                              b.g());
   }
 };
 RL_OP(Gather)

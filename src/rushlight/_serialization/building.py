@@ -8,6 +8,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from rushlight import _C
+from rushlight import _layout as _layout_names
 from rushlight._layout import (
     channels_last,
     channels_last_3d,
@@ -179,9 +180,36 @@ def _device(kind: Any, index: Any = None) -> Any:
 
 
 def _layout(name: Any) -> layout:
-    if name != "torch.strided":
+    found = getattr(_layout_names, name[6:], None) if type(name) is str else None
+    if not isinstance(found, layout) or str(found) != name:
         raise UnpicklingError(f"rushlight has no tensors of layout {name!r:.80}")
-    return strided
+    return found
+
+
+def _sparse(kind: Any, parts: Any) -> Any:
+    """A sparse tensor, all that its indices must be checked."""
+    from rushlight._sparse.construct import sparse_compressed_tensor, sparse_coo_tensor
+
+    plain = isinstance(kind, layout) and isinstance(parts, tuple) and len(parts) in (3, 4)
+    tensors = parts[: 2 if kind is _layout_names.sparse_coo else 3] if plain else ()
+    if not tensors or not all(type(t) is _C.Tensor for t in tensors):
+        raise UnpicklingError(
+            "a sparse tensor is made of a layout and tensors of indices and values"
+        )
+    size = _ints("the size", tuple(parts[len(tensors)]))
+    try:
+        if kind is _layout_names.sparse_coo:
+            ordered = _flag(parts[3]) if len(parts) == 4 else None
+            where, values = tensors
+            return sparse_coo_tensor(
+                where, values, size, check_invariants=True, is_coalesced=ordered or None
+            )
+        begins, others, values = tensors
+        return sparse_compressed_tensor(
+            begins, others, values, size, layout=kind, check_invariants=True
+        )
+    except (RuntimeError, IndexError) as error:
+        raise UnpicklingError(f"the parts of a sparse tensor do not fit: {error}") from None
 
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
@@ -338,6 +366,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_meta_tensor_no_storage": _meta,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
+    "torch._utils._rebuild_sparse_tensor": _sparse,
     "torch._tensor._rebuild_from_type_v2": _from_type,
     "torch.serialization._get_layout": _layout,
 }

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any, ClassVar
 
 from rushlight import _C
-from rushlight._layout import layout, memory_format
+from rushlight._layout import jagged, layout, memory_format, strided
 from rushlight._serialization.storages import STORAGE_NAMES
 from rushlight.nn.modules._hooks import HOOKS
 from rushlight.nn.parameter import Parameter, is_lazy
@@ -59,6 +59,7 @@ _REBUILD_META = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 _REBUILD_PARAMETER = Name("torch._utils", "_rebuild_parameter")
 _REBUILD_WITH_STATE = Name("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")
+_REBUILD_SPARSE = Name("torch._utils", "_rebuild_sparse_tensor")
 
 
 def _text(text: str) -> bytes:
@@ -161,6 +162,8 @@ class Pickler(_PythonPickler):
     def _save_tensor(self, tensor: _C.Tensor) -> None:
         if tensor.grad_fn is not None:
             self.lost_history = tensor.grad_fn
+        if tensor.layout not in (strided, jagged):
+            return self._write_sparse(tensor)
         kind, state = type(tensor), dict(tensor.__dict__)
         if isinstance(tensor, Parameter) and kind is Parameter:
             hooks: OrderedDict[Any, Any] = OrderedDict()
@@ -179,6 +182,13 @@ class Pickler(_PythonPickler):
             self.memoize(tensor)
         else:
             self._write_call(name, arguments, tensor)
+
+    def _write_sparse(self, tensor: Any) -> None:
+        pattern, values = tensor._pattern, tensor._raw.detach()
+        parts: tuple[Any, ...] = (*pattern.parts, values, _C.Size(pattern.size))
+        if pattern.is_coo:
+            parts = (*parts, pattern.coalesced)
+        self._write_call(_REBUILD_SPARSE, (pattern.layout, parts), tensor)
 
     def _write_plain_tensor(
         self, storage: StorageId, offset: int, size: Any, stride: Any, wants_grad: bool, hooks: Any

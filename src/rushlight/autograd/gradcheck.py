@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import rushlight as torch
+from rushlight._layout import jagged, strided
 
 from . import _gradcheck_steps as steps
 from ._gradcheck_steps import GradcheckError
@@ -55,7 +56,8 @@ def gradcheck(
     check_grad_dtypes: gradients must have their input's dtype. check_batched_grad,
     check_batched_forward_grad: derivatives under vmap equal a loop. check_forward_ad,
     check_backward_ad: the modes to check. fast_mode: compare one random projection of each
-    Jacobian, and all its entries only where that differs. masked: for sparse inputs only.
+    Jacobian, and all its entries only where that differs. masked: of
+    sparse inputs the stored values vary; results that are sparse are compared in theirs.
 
     >>> import rushlight as torch
     >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
@@ -74,6 +76,10 @@ def gradcheck(
         raise AssertionError(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
+    if any(is_tensor(x) and x.layout not in (strided, jagged) for x in as_tuple(inputs)):
+        from rushlight._sparse.checking import on_values
+
+        func, inputs = on_values(func, inputs, bool(masked))
     check = steps.Check(func, as_tuple(inputs), eps, atol, rtol, nondet_tol)
     steps.check_inputs(check)
     try:
@@ -131,6 +137,10 @@ def gradgradcheck(
     >>> torch.autograd.gradgradcheck(lambda x: x.exp(), x)
     True
     """
+    if any(is_tensor(x) and x.layout not in (strided, jagged) for x in as_tuple(inputs)):
+        from rushlight._sparse.checking import on_values
+
+        func, inputs = on_values(func, inputs, masked)
     given = as_tuple(inputs)
     if grad_outputs is None:
         outputs = [o for o in as_tuple(func(*given)) if is_tensor(o) and o.requires_grad]

@@ -272,7 +272,7 @@ def embedding_bag(
         kept = flat != padding_idx % weight.size(0)
         flat, bag = flat[kept], bag[kept]
         weights = None if weights is None else weights[kept]
-    rows = _nn["embedding"](flat, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    rows = _nn["embedding"](flat, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     if count == 0 or flat.numel() == 0:
         return rows.new_zeros((count, weight.size(1))) + rows.sum()
     if mode == "max":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._layout import strided
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _C._namespaces[""]["empty"](0)
+        if data.layout is not strided:
+            return data._as_parameter(requires_grad)
         return Tensor._make_subclass(cls, data.detach(), requires_grad)
 
     def __repr__(self) -> str:

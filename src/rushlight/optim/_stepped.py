@@ -58,6 +58,8 @@ class SteppedOptimizer(Optimizer):
     _scalars: tuple[str, ...] = ("step",)  # what of the state is a number
     _options: dict[str, Any] = {}  # noqa: RUF012 - what state dicts of older versions lack
 
+    _takes_sparse = False
+
     def __init_subclass__(cls, rule: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if rule:
@@ -129,6 +131,11 @@ class SteppedOptimizer(Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
+                if p.grad.is_sparse and not self._takes_sparse:
+                    raise RuntimeError(
+                        f"{type(self).__name__} does not support sparse gradients, please consider "
+                        "SparseAdam, SGD or Adagrad instead"
+                    )
                 self._apply(p, p.grad, self._state_of(p, group), group)
 
     @classmethod

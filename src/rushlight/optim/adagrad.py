@@ -80,6 +80,8 @@ class Adagrad(SteppedOptimizer, rule="Adagrad"):
             for p in group["params"]:
                 _C._optimizer_init(self._rule, group, p, self.state[p])
 
+    _takes_sparse = True
+
     def share_memory(self) -> None:
         """Moves the sums to memory that processes share."""
         for group in self.param_groups:
@@ -91,8 +93,17 @@ class Adagrad(SteppedOptimizer, rule="Adagrad"):
         p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
         state["step"] += 1
+        if grad.is_sparse and group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         grad = decayed(grad, p, group["weight_decay"])
         size = lr / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        if grad.is_sparse:
+            stored: Any = grad
+            stored = stored.coalesce()
+            total = state["sum"].add_(stored * stored).sparse_mask(stored)
+            slope = stored.values() / (total.values().sqrt() + group["eps"])
+            p.sub_(stored._pattern.make(slope * size))
+            return
         total = state["sum"].add_(grad * grad)
         p.sub_(grad / (total.sqrt() + group["eps"]) * size)
 

@@ -86,6 +86,8 @@ class SGD(SteppedOptimizer, rule="SGD"):
         state["momentum_buffer"] = kept["momentum_buffer"]
         return kept
 
+    _takes_sparse = True
+
     @staticmethod
     def _complete(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """A buffer starts as the first gradient."""

@@ -20,8 +20,8 @@ __all__ = ["SparseAdam"]
 class SparseAdam(Optimizer):
     """Adam that moves and averages only the rows whose gradient is not zero.
 
-    Gradients are dense here, those of `nn.Embedding(sparse=True)` too; the rows that a batch did
-    not look up have a gradient of zeros, and stay as they are.
+    Of sparse gradients, as those of `nn.Embedding(sparse=True)`, these are the elements that are
+    stored; of dense ones the rows that are not all zeros.
 
     >>> import rushlight as torch
     >>> rows = torch.nn.Embedding(3, 1, sparse=True)
@@ -75,22 +75,46 @@ class SparseAdam(Optimizer):
             state["exp_avg_sq"] = torch.zeros_like(p)
         state["step"] += 1
         grad = -p.grad if group.get("maximize", False) else p.grad
+        if grad.is_sparse:
+            self._step_sparse(p, grad.coalesce(), state, group)
+            return
         touched = grad != 0
         if p.dim() > 1:
             touched = touched.flatten(1).any(1)
         rows = touched.nonzero().flatten() if p.dim() > 0 else None
         if rows is not None and rows.numel() == 0:
             return
-        (beta1, beta2), step = group["betas"], state["step"]
+        averages = (state["exp_avg"], state["exp_avg_sq"])
         value = grad if rows is None else grad[rows]
-        mean = _moved(state["exp_avg"], rows, value, 1 - beta1)
-        square = _moved(state["exp_avg_sq"], rows, value * value, 1 - beta2)
-        size = _to_scalar(group["lr"]) * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-        change = mean / (square.sqrt() + group["eps"]) * size
+        change = _change(averages, rows, value, state["step"], group)
         if rows is None:
             p.sub_(change)
         else:
             p.index_add_(0, rows, -change)
+
+    @staticmethod
+    def _step_sparse(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        from rushlight._sparse.pattern import keys
+
+        pattern = grad._pattern
+        if pattern.nnz == 0:
+            return
+        flat = (-1, *pattern.dense_size)
+        rows = keys(pattern.indices, pattern.sparse_size)
+        averages = tuple(state[name].view(flat) for name in ("exp_avg", "exp_avg_sq"))
+        change = _change(averages, rows, grad.values(), state["step"], group)
+        p.sub_(pattern.make(change))
+
+
+def _change(
+    averages: Any, rows: Tensor | None, value: Tensor, step: int, group: dict[str, Any]
+) -> Tensor:
+    """How far some rows go, whose averages are moved."""
+    beta1, beta2 = group["betas"]
+    mean = _moved(averages[0], rows, value, 1 - beta1)
+    square = _moved(averages[1], rows, value * value, 1 - beta2)
+    size = _to_scalar(group["lr"]) * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+    return mean / (square.sqrt() + group["eps"]) * size
 
 
 def _moved(average: Tensor, rows: Tensor | None, value: Tensor, weight: float) -> Tensor:

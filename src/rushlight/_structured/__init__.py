@@ -1,0 +1,1 @@
+"""Tensors that hold other tensors: what sparse, nested and masked ones have in common."""
