@@ -135,6 +135,7 @@ _lazy_names = {
     "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
     "graph": "graphview",
+    **dict.fromkeys(("plot_grad_flow", "report"), "reporting"),
     "autocast": "amp",
     "compile": "compiler",
     "GradScaler": "amp",
@@ -231,6 +232,7 @@ if TYPE_CHECKING:
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast
     from rushlight.autograd._explain import explain as explain
     from rushlight.graphview import graph as graph
+    from rushlight.reporting import plot_grad_flow as plot_grad_flow, report as report
     from rushlight.compiler import compile as compile
     from rushlight.serialization import load as load, save as save
 

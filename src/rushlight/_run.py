@@ -9,7 +9,10 @@ from types import CodeType, ModuleType, TracebackType
 from rushlight import _alias, _missing
 
 # The modules whose frames are no part of the program.
-_RUNNER = (__name__, _alias.__name__, _missing.__name__, "rushlight.cli", "runpy")
+_RUNNER = (
+    __name__, _alias.__name__, _missing.__name__, "rushlight.cli", "runpy",
+    "rushlight.reporting", "rushlight._commands.graph",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

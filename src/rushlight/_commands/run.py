@@ -13,10 +13,35 @@ EXAMPLES = (
     ("rushlight run train.py --epochs 3", "a script, with its own arguments"),
     ("rushlight run -m package.train", "a module"),
     ("rushlight run - < train.py", "a program from standard input"),
+    ("rushlight run --report out.html train.py", "with a report of its training"),
+    ("rushlight run --serve train.py", "with a report that is shown while it trains"),
 )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", metavar="FILE", help="write a page about the training")
+    parser.add_argument(
+        "--serve", action="store_true",
+        help="show that page in a browser while the program runs (on this machine alone)",
+    )  # fmt: skip
+    parser.add_argument("--port", type=int, default=0, help="the port of --serve (any)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from rushlight import _run
 
-    return _run.main(arguments.program)
+    if not arguments.report and not arguments.serve:
+        return _run.main(arguments.program)
+    import sys
+
+    from rushlight.reporting import report
+
+    title = f"Training report: {_run.program_name(arguments.program)}"
+    serve = (arguments.port or True) if arguments.serve else None
+    with report(arguments.report, title=title, serve=serve) as watched:
+        status = _run.finished(arguments.program)
+        if status:
+            watched.error = f"the program ended with status {status}"
+    if arguments.report:
+        print(f"report of {watched.steps} steps: {watched.path}", file=sys.stderr)
+    return status

@@ -6,7 +6,7 @@ A page is a template (``name.html``, the inside of ``<main>``) and scripts and s
 
 >>> from rushlight import _pages
 >>> text = _pages.page("A title", body="<p>hello</p>", facts="today")
->>> text.startswith("<!doctype html>"), "http" in text.partition("<body>")[0]
+>>> text.startswith("<!doctype html>"), 'src="' in text
 (True, False)
 """
 
@@ -22,12 +22,19 @@ __all__ = ["escape", "json_text", "page", "read", "save", "show"]
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
+_FLAME = (
+    "M13 0c1.2 4.8 8 8.3 8 15.2A8 8 0 0 1 13 23.4a8 8 0 0 1-8-8.2c0-3.6 2-5.6 3.6-7.8.5 2 1.5 3.1 "
+    "2.7 3.7C10.6 7.4 11.2 3.3 13 0z"
+)
 _MARK = (
-    '<svg class="mark" viewBox="0 0 26 30" aria-hidden="true"><path fill="currentColor" '
-    'd="M13 0c1.2 4.8 8 8.3 8 15.2A8 8 0 0 1 13 23.4a8 8 0 0 1-8-8.2c0-3.6 2-5.6 '
-    '3.6-7.8.5 2 1.5 3.1 2.7 3.7C10.600 7.4 11.200 3.3 13 0z"/>'
+    '<svg class="mark" viewBox="0 0 26 30" aria-hidden="true">'
+    f'<path fill="currentColor" d="{_FLAME}"/>'
     '<rect x="11.5" y="24.5" width="3" height="5.5" rx="1" fill="currentColor" '
     'opacity=".55"/></svg>'
+)
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 -1 26 26'%3E"
+    f"%3Cpath fill='%23a84300' d='{_FLAME}'/%3E%3C/svg%3E"
 )
 _SWITCH = (
     '<button id="theme" class="icon theme" type="button" aria-pressed="false" '
@@ -59,7 +66,7 @@ def json_text(value: Any) -> str:
 
     >>> from rushlight import _pages
     >>> _pages.json_text({"a": [1.5, float("nan")], "b": "</script>"})
-    '{"a":[1.5,"NaN"],"b":"<\\\\/script>"}'
+    '{"a":[1.5,"NaN"],"b":"\\\\u003c/script>"}'
     """
     import json
 
@@ -67,7 +74,7 @@ def json_text(value: Any) -> str:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     except ValueError:
         text = json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False)
-    return text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return text.replace("<", "\\u003c")
 
 
 def _finite(value: Any) -> Any:
@@ -102,7 +109,8 @@ def page(
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<script>{_THEME}</script>\n<style>\n{css}</style>\n"
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="{_ICON}">\n'
+        f"<script>{_THEME}</script>\n<style>\n{css}</style>\n"
         f'</head>\n<body>\n<a class="skip" href="#main">Skip to the content</a>\n'
         f'<header class="top">{_MARK}<div class="title"><h1>{escape(title)}</h1>{note}</div>'
         f'{_SWITCH}</header>\n<main id="main" tabindex="-1">\n{body}\n</main>\n'

@@ -189,14 +189,14 @@ const Stage = (() => {
     plan();
   }
   const fitAll = () => show(0, 0, ...state.view.size, 1.25);
-  // At first: all of it if that can be read, else the end of the forward pass at a readable size.
+  // At first: all of it if that can be read, else the beginning at a readable size.
   function begin() {
     fitAll();
-    if (state.scale >= 0.3) return;
-    const last = state.view.byTop[state.view.byTop.length - 1];
+    if (state.scale >= 0.6) return;
+    const { view } = state, first = view.byTop[0];
     state.scale = 0.8;
-    state.x = width / 2 - (state.view.x[last] + state.view.w[last] / 2) * 0.8;
-    state.y = height - 48 - (state.view.y[last] + G.H) * 0.8;
+    state.x = width / 2 - (view.x[first] + view.w[first] / 2) * 0.8;
+    state.y = 28;
     plan();
   }
   function fitBoxes(boxes) {

@@ -19,6 +19,7 @@ from rushlight.autograd.profiler_util import (
 )
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -155,6 +156,29 @@ class profile(_C._Scope):
         from rushlight.autograd._profiler_trace import write_trace
 
         write_trace(path, self.function_events, metadata)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "Profile") -> str:
+        """A page to look at: returned, and written when a path is given. It needs no network.
+
+        A flame graph by source line, in which a line's backward stands beside its forward; with
+        ``with_stack=True`` lines stand under their callers. With ``profile_memory=True`` the
+        memory's course and the lines that hold its peak.
+
+        >>> import rushlight as torch
+        >>> with torch.autograd.profiler.profile() as prof:
+        ...     y = torch.ones(3) * 2
+        >>> prof.to_html().startswith("<!doctype html>")
+        True
+        """
+        from rushlight import _pages
+        from rushlight.profiler._page import page_of
+
+        if not self._blocks:
+            raise RuntimeError("Profiler didn't finish running: leave its block first")
+        text = page_of(self, title)
+        if path is not None:
+            _pages.save(path, text)
+        return text
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks and their times, for a flame graph."""

@@ -49,7 +49,7 @@ class Step:
     def label(self) -> str:
         """The operation's name: ``mul`` for MulBackward0."""
         if self.kind in ("op", "output"):
-            return self.op or _label(self.name)
+            return self.op.lstrip("_") or _label(self.name)
         return self.name
 
     @property

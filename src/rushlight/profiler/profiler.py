@@ -325,6 +325,27 @@ class profile:
         """Writes a file for chrome://tracing and https://ui.perfetto.dev; ``.gz`` compresses it."""
         self._finished().export_chrome_trace(path, self._metadata)
 
+    def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "Profile") -> str:
+        """A page to look at: returned, and written when a path is given. It needs no network.
+
+        A flame graph by source line, in which a line's backward stands beside its forward; with
+        ``with_stack=True`` lines stand under their callers. With ``profile_memory=True`` the
+        memory's course and the lines that hold its peak.
+
+        >>> import rushlight as torch
+        >>> with torch.profiler.profile(profile_memory=True) as prof:
+        ...     y = torch.ones(3) * 2
+        >>> prof.to_html().startswith("<!doctype html>")
+        True
+        """
+        from rushlight import _pages
+        from rushlight.profiler._page import page_of
+
+        text = page_of(self._finished(), title)
+        if path is not None:
+            _pages.save(path, text)
+        return text
+
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks and their times, for a flame graph: needs ``with_stack=True``."""
         self._finished().export_stacks(path, metric)
