@@ -1,4 +1,4 @@
-#include "autograd/autocast.h"
+#include "autograd/autocast_devices.h"
 
 #include <unordered_map>
 
@@ -7,6 +7,7 @@
 namespace rl {
 
 thread_local AutocastState autocast_state;
+thread_local DeviceAutocast device_autocast;
 
 namespace {
 
@@ -32,7 +33,7 @@ struct ThreadCasts : Casts {
 thread_local ThreadCasts casts;
 
 bool is_cacheable(const Var& v, DType target) {
-  return autocast_state.cache && !modes.inference && target == autocast_state.dtype &&
+  return autocast_state.cache && !modes.inference && target == autocast_dtype_on(v.device()) &&
          v.dtype() == DType::F32 && v->requires_grad && !v->grad_fn &&
          !(v->extra && v->extra->base);
 }
@@ -43,7 +44,7 @@ Var autocast(const Var& v, DType target) {
   if (!is_castable(v) || v.dtype() == target) return v;
   if (!is_cacheable(v, target)) return ops::to(v, target);
   Cast& known = casts[v.get()];
-  if (!known.result || known.version != v->storage->version) {
+  if (!known.result || known.result.dtype() != target || known.version != v->storage->version) {
     GradMode on(true);
     known = {v, ops::to(v, target), v->storage->version};
   }

@@ -1,6 +1,6 @@
 #include "autograd/context.h"
 
-#include "autograd/autocast.h"
+#include "autograd/autocast_devices.h"
 #include "autograd/modes.h"
 
 namespace rl {
@@ -11,13 +11,15 @@ thread_local bool modes_borrowed = false;
 namespace {
 
 using Packed = uint32_t;
-constexpr Packed kGrad = 1, kInference = 2, kAutocast = 4, kCache = 8;
-constexpr int kDTypeShift = 4;
+constexpr Packed kGrad = 1, kInference = 2, kAutocast = 4, kCache = 8, kHostOn = 256, kCudaOn = 512;
+constexpr int kDTypeShift = 4, kCudaShift = 10;
+constexpr Packed kDTypeMask = 15;
 
 Packed pack() {
   return (modes.grad ? kGrad : 0) | (modes.inference ? kInference : 0) |
          (modes.autocast ? kAutocast : 0) | (autocast_state.cache ? kCache : 0) |
-         Packed(autocast_state.dtype) << kDTypeShift;
+         Packed(autocast_state.dtype) << kDTypeShift | (device_autocast.host ? kHostOn : 0) |
+         (device_autocast.cuda ? kCudaOn : 0) | Packed(device_autocast.cuda_dtype) << kCudaShift;
 }
 
 void unpack(Packed p) {
@@ -25,11 +27,13 @@ void unpack(Packed p) {
   modes.inference = p & kInference;
   modes.autocast = p & kAutocast;
   autocast_state.cache = p & kCache;
-  autocast_state.dtype = DType(p >> kDTypeShift);
+  autocast_state.dtype = DType(p >> kDTypeShift & kDTypeMask);
+  device_autocast = {bool(p & kHostOn), bool(p & kCudaOn), DType(p >> kCudaShift & kDTypeMask)};
 }
 
 PyObject* variable = nullptr;  // the packed modes of a context; none or None: those of the thread
-constexpr Packed kDefault = kGrad | kCache | Packed(DType::BF16) << kDTypeShift;
+constexpr Packed kDefault =
+    kGrad | kCache | Packed(DType::BF16) << kDTypeShift | Packed(DType::F16) << kCudaShift;
 thread_local Packed of_thread = kDefault;
 // What the thread's modes were when they were last those of a context. While they differ, a C++
 // scope has set them and contexts do not matter.

@@ -2,6 +2,7 @@
 // node runs its rule; how a call comes from Python. See docs/design/calls.md.
 #include <cstring>
 
+#include "autograd/autocast_devices.h"
 #include "autograd/cuts.h"
 #include "autograd/history.h"
 #include "autograd/inplace.h"
@@ -323,7 +324,12 @@ void execute(const OpRecord& op, Values args, void* result) {
 
 // In a mixed precision region, as the op's policy says.
 void run_cast(const OpRecord& op, Values args, void* result) {
-  DType target = op.autocast == Autocast::Full ? DType::F32 : autocast_state.dtype;
+  Device device = kHost;
+  each_tensor(op, args, [&](const Var& v) {
+    if (v && v.device().type == Device::CUDA) device = v.device();
+  });
+  if (!autocasts_on(device)) return execute(op, args, result);
+  DType target = op.autocast == Autocast::Full ? DType::F32 : autocast_dtype_on(device);
   if (op.autocast == Autocast::Widest)
     each_tensor(op, args, [&](const Var& v) {
       if (is_castable(v) && v.dtype() != target) target = DType::F32;

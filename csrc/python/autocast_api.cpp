@@ -1,5 +1,5 @@
 // The state of mixed precision for Python: rushlight.amp calls these.
-#include "autograd/autocast.h"
+#include "autograd/autocast_devices.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
 #include "tensor/objects.h"
@@ -10,13 +10,13 @@ namespace {
 
 PyObject* is_enabled(PyObject*, PyObject*) {
   follow_context();
-  return PyBool_FromLong(modes.autocast);
+  return PyBool_FromLong(modes.autocast && device_autocast.host);
 }
 PyObject* set_enabled(PyObject*, PyObject* on) {
   int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
   ModeChange change;
-  modes.autocast = value;
+  set_autocast_host(value);
   return change.keep() ? Py_NewRef(Py_None) : nullptr;
 }
 PyObject* get_dtype(PyObject*, PyObject*) {
@@ -30,6 +30,23 @@ PyObject* set_dtype(PyObject*, PyObject* dtype) {
           name(value));
     ModeChange change;
     autocast_state.dtype = value;
+    return change.keep() ? Py_NewRef(Py_None) : nullptr;
+  });
+}
+// (enabled, dtype) of CUDA's ops.
+PyObject* get_cuda(PyObject*, PyObject*) {
+  follow_context();
+  return Py_BuildValue("NN", PyBool_FromLong(modes.autocast && device_autocast.cuda),
+                       new_reference(dtype_object(device_autocast.cuda_dtype)));
+}
+PyObject* set_cuda(PyObject*, PyObject* args) {
+  int enabled;
+  PyObject* dtype;
+  if (!PyArg_ParseTuple(args, "pO", &enabled, &dtype)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    DType value = dtype_value(dtype);
+    ModeChange change;
+    set_autocast_cuda(enabled, value);
     return change.keep() ? Py_NewRef(Py_None) : nullptr;
   });
 }
@@ -58,6 +75,8 @@ PyMethodDef autocast_functions[] = {
     {"_set_autocast", set_enabled, METH_O, nullptr},
     {"_autocast_dtype", get_dtype, METH_NOARGS, nullptr},
     {"_set_autocast_dtype", set_dtype, METH_O, nullptr},
+    {"_autocast_cuda", get_cuda, METH_NOARGS, nullptr},
+    {"_set_autocast_cuda", set_cuda, METH_VARARGS, nullptr},
     {"_is_autocast_cached", is_cached, METH_NOARGS, nullptr},
     {"_set_autocast_cached", set_cached, METH_O, nullptr},
     {"_clear_autocast_cache", clear_cache, METH_NOARGS, nullptr},

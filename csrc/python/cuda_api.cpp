@@ -2,6 +2,7 @@
 #include "python/cuda_api.h"
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/compiler.h"
+#include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/graph.h"
@@ -346,6 +347,15 @@ PyObject* set_tf32(PyObject*, PyObject* o) {
   allow_tf32 = yes;
   return none();
 }
+PyObject* set_convolution_tf32(PyObject*, PyObject* o) {
+  int yes = PyObject_IsTrue(o);
+  if (yes < 0) return nullptr;
+  allow_convolution_tf32 = yes;
+  return none();
+}
+PyObject* library_version(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* { return PyLong_FromLongLong(cudnn_version()); });
+}
 PyObject* compiler(PyObject*, PyObject*) {
   CompilerStats s = compiler_stats();
   return Py_BuildValue("{s:L,s:L,s:L}", "compiled", s.compiled, "from_disk", s.from_disk, "loaded",
@@ -392,6 +402,8 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_is_pinned", pinned_query, METH_O, nullptr},
     {"_cuda_kernels", kernels, METH_NOARGS, nullptr},
     {"_cuda_set_tf32", set_tf32, METH_O, nullptr},
+    {"_cuda_set_convolution_tf32", set_convolution_tf32, METH_O, nullptr},
+    {"_cuda_cudnn_version", library_version, METH_NOARGS, nullptr},
     {"_cuda_compiler", compiler, METH_NOARGS, nullptr},
     {},
 };

@@ -1,5 +1,5 @@
 // What blocks set and set back: switches, stacks, levels, entries of dicts.
-#include "autograd/autocast.h"
+#include "autograd/autocast_devices.h"
 #include "autograd/batch.h"
 #include "autograd/context.h"
 #include "autograd/cuts.h"
@@ -252,26 +252,33 @@ bool leave_vmap_level(ScopeEntry& entry) {
 
 // ---- mixed precision: (enabled, dtype, cached)
 
+template <bool Cuda>
 bool enter_autocast(ScopeEntry& entry, PyObject*, PyObject* value) {
   int enabled, cached;
   PyObject* dtype;
   if (!PyArg_ParseTuple(value, "pOp", &enabled, &dtype, &cached)) return false;
   ModeChange change;
   AutocastState& state = autocast_state;
-  entry.a = uint64_t(modes.autocast) | uint64_t(state.cache) << 1 | uint64_t(state.dtype) << 8;
+  DType& target = Cuda ? device_autocast.cuda_dtype : state.dtype;
+  bool& on = Cuda ? device_autocast.cuda : device_autocast.host;
+  entry.a = uint64_t(modes.autocast) | uint64_t(state.cache) << 1 | uint64_t(on) << 2 |
+            uint64_t(target) << 8;
   entry.b = uint64_t(state.nesting++);
-  state.dtype = dtype_value(dtype);
+  target = dtype_value(dtype);
   state.cache = cached;
-  modes.autocast = enabled;
+  on = enabled;
+  modes.autocast = device_autocast.host || device_autocast.cuda;
   return change.keep();
 }
+template <bool Cuda>
 bool leave_autocast(ScopeEntry& entry) {
   ModeChange change;
   autocast_state.nesting = int(entry.b);
   if (entry.b == 0) clear_autocast_cache();
   modes.autocast = entry.a & 1;
   autocast_state.cache = entry.a >> 1 & 1;
-  autocast_state.dtype = DType(entry.a >> 8);
+  (Cuda ? device_autocast.cuda : device_autocast.host) = entry.a >> 2 & 1;
+  (Cuda ? device_autocast.cuda_dtype : autocast_state.dtype) = DType(entry.a >> 8);
   return change.keep();
 }
 
@@ -465,17 +472,33 @@ PyObject* mode_state(PyObject*, PyObject*) {
   follow_context();
   const Modes& m = modes;
   unsigned switches = 0;
-  for (bool on : {m.grad, m.inference, m.anomaly, m.anomaly_check_nan, m.intercepted, m.subclasses,
-                  m.watched, m.autocast, m.profiled, m.derives, m.transforms, m.shares,
-                  saved_hooks.strict, saved_hooks.copy_on_write, saved_hooks.stack != nullptr,
-                  structural_zeros, autocast_state.cache, grad_layout_switch()})
+  for (bool on : {m.grad,
+                  m.inference,
+                  m.anomaly,
+                  m.anomaly_check_nan,
+                  m.intercepted,
+                  m.subclasses,
+                  m.watched,
+                  m.autocast,
+                  m.profiled,
+                  m.derives,
+                  m.transforms,
+                  m.shares,
+                  saved_hooks.strict,
+                  saved_hooks.copy_on_write,
+                  saved_hooks.stack != nullptr,
+                  structural_zeros,
+                  autocast_state.cache,
+                  grad_layout_switch(),
+                  device_autocast.host,
+                  device_autocast.cuda})
     switches = switches << 1 | on;
   return Py_BuildValue("(IKKKKnKiii)", switches, (unsigned long long)m.levels,
                        (unsigned long long)length_of(hook_stack),
                        (unsigned long long)length_of(refusals),
                        (unsigned long long)length_of(watchers), function_modes(),
                        (unsigned long long)vmap_levels.size(), dual_levels, autocast_state.nesting,
-                       int(autocast_state.dtype));
+                       int(autocast_state.dtype) | int(device_autocast.cuda_dtype) << 8);
 }
 
 // ---- recorded regions
@@ -513,7 +536,8 @@ const ScopeKind scope_kinds[] = {
     {"region", enter_region, leave_region},
     {"dual_level", enter_dual, leave_dual, dual_number},
     {"vmap", enter_vmap_level, leave_vmap_level, the_scope},
-    {"autocast", enter_autocast, leave_autocast, the_scope},
+    {"autocast", enter_autocast<false>, leave_autocast<false>, the_scope},
+    {"autocast_cuda", enter_autocast<true>, leave_autocast<true>, the_scope},
     {"autocast_elsewhere", enter_autocast_elsewhere, leave_autocast_elsewhere, the_scope},
     {"items", enter_items, leave_items},
     {"states", enter_states, leave_states},

@@ -5,6 +5,8 @@ import pytest
 import rushlight as torch
 from rushlight.nn import functional as F
 
+torch.backends.cudnn.allow_tf32 = False  # which the CPU knows nothing of
+
 N = 96
 
 
@@ -94,7 +96,7 @@ def test_fft(dtype, n):
 
 CASES = {
     "plain": {"queries": 130, "keys": 130, "width": 64},
-    "causal": {"queries": 200, "keys": 200, "width": 64, "is_causal": True},
+    "causal": {"queries": 600, "keys": 600, "width": 64, "is_causal": True},
     "wide": {"queries": 70, "keys": 150, "width": 128},
     "wide causal": {"queries": 300, "keys": 300, "width": 128, "is_causal": True},
     "narrow": {"queries": 33, "keys": 65, "width": 40},

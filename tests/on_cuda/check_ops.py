@@ -14,6 +14,8 @@ import rushlight as torch
 from registry import sample_makers
 from samples import function
 
+torch.backends.cudnn.allow_tf32 = False  # which the CPU knows nothing of
+
 DTYPES = [torch.float32, torch.int64]
 if os.environ.get("RUSHLIGHT_CUDA_ALL"):
     DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32,

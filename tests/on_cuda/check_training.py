@@ -8,6 +8,8 @@ import rushlight as torch
 from rushlight import nn
 from rushlight.nn import functional as F
 
+torch.backends.cudnn.allow_tf32 = False  # which the CPU knows nothing of
+
 
 class Block(nn.Module):
     def __init__(self, width, heads):
@@ -131,3 +133,44 @@ def test_second_derivatives():
         (h,) = torch.autograd.grad((g * g).sum(), y)
         results.append(h.cpu())
     assert torch.allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+def test_mixed_precision():
+    torch.manual_seed(0)
+    inputs, targets = torch.randn(24, 12).cuda(), torch.randint(0, 5, (24,)).cuda()
+    model = mlp().cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        assert torch.is_autocast_enabled("cuda")
+        assert not torch.is_autocast_enabled("cpu")
+        logits = model(inputs)
+        assert logits.dtype == torch.bfloat16
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32  # the CPU's are not cast
+        loss = F.cross_entropy(logits, targets)
+    assert loss.dtype == torch.float32
+    loss.backward()
+    plain = copy.deepcopy(model)
+    plain.zero_grad()
+    F.cross_entropy(plain(inputs), targets).backward()
+    for a, b in zip(model.parameters(), plain.parameters(), strict=True):
+        assert a.grad.dtype == torch.float32
+        assert torch.allclose(a.grad, b.grad, rtol=0.05, atol=5e-3)
+    with torch.autocast("cpu"):
+        assert model(inputs).dtype == torch.float32
+
+
+def test_scaled_gradients():
+    torch.manual_seed(0)
+    inputs, targets = torch.randn(24, 12).cuda(), torch.randint(0, 5, (24,)).cuda()
+    model = mlp().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=256.0)
+    found = []
+    for _ in range(6):
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = F.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        found.append(loss.item())
+    assert found[-1] < found[0]

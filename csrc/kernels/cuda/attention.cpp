@@ -1,5 +1,6 @@
 // Attention: of halves by a kernel of its own where that suits, else products by the library with a
 // softmax between them.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -16,16 +17,18 @@ struct Mask {
   const T* data;
   int64 batch, head, row, col;
 };
+// Some of the queries, from `first` on of `total`.
 struct Shape {
-  int64 heads, queries, keys;
+  int64 heads, queries, keys, first, total;
   int causal;
 };
 
 // Scores of a query become probabilities; lse is infinite where it sees nothing.
 extern "C" __global__ void probabilities(T* scores, Mask mask, T* lse, Shape s) {
-  int64 line = blockIdx.x, q = line % s.queries, h = line / s.queries % s.heads,
+  int64 line = blockIdx.x, q = s.first + line % s.queries, h = line / s.queries % s.heads,
         b = line / s.queries / s.heads;
   T* x = scores + line * s.keys;
+  lse += (b * s.heads + h) * s.total + q;
   const T* m = mask.data ? mask.data + b * mask.batch + h * mask.head + q * mask.row : 0;
   int64 end = s.causal && q + 1 < s.keys ? q + 1 : s.keys;
   A most = -A(INFINITY), sum = 0;
@@ -45,16 +48,17 @@ extern "C" __global__ void probabilities(T* scores, Mask mask, T* lse, Shape s) 
   A scale = blind ? A(0) : 1 / sum;
   for (int64 i = threadIdx.x; i < s.keys; i += blockDim.x)
     x[i] = i < end ? T(A(x[i]) * scale) : T(0);
-  if (threadIdx.x == 0 && lse) lse[line] = T(blind ? A(INFINITY) : most + log(sum));
+  if (threadIdx.x == 0) *lse = T(blind ? A(INFINITY) : most + log(sum));
 }
 // The same from lse, which is kept.
 extern "C" __global__ void probabilities_again(T* scores, Mask mask, const T* lse, Shape s) {
-  int64 line = blockIdx.x, q = line % s.queries, h = line / s.queries % s.heads,
+  int64 line = blockIdx.x, q = s.first + line % s.queries, h = line / s.queries % s.heads,
         b = line / s.queries / s.heads;
   T* x = scores + line * s.keys;
+  lse += (b * s.heads + h) * s.total + q;
   const T* m = mask.data ? mask.data + b * mask.batch + h * mask.head + q * mask.row : 0;
   int64 end = s.causal && q + 1 < s.keys ? q + 1 : s.keys;
-  A shift = A(lse[line]);
+  A shift = A(*lse);
   for (int64 i = threadIdx.x; i < s.keys; i += blockDim.x) {
     A v = i < end ? A(x[i]) + (m ? A(m[i * mask.col]) : A(0)) : -A(INFINITY);
     x[i] = T(shift == A(INFINITY) ? A(0) : exp(v - shift));
@@ -73,7 +77,7 @@ extern "C" __global__ void score_gradient(const T* p, T* gp, int64 keys) {
 )";
 
 struct Shape {
-  int64_t heads, queries, keys;
+  int64_t heads, queries, keys, first, total;
   int causal;
 };
 
@@ -95,7 +99,7 @@ class Heads3 {
   // c = alpha * (a or a^T) (b or b^T) at every position; summed over the sharing heads when c is
   // shared.
   void multiply(const Operand3& a, bool turn_a, const Operand3& b, bool turn_b, const Operand3& c,
-                int64_t m, int64_t n, int64_t k, double alpha) const {
+                int64_t m, int64_t n, int64_t k, double alpha, double beta = 0) const {
     int64_t group = s_.heads / s_.key_heads;
     auto outer = [&](const Operand3& x) { return x.shared ? x.head : x.head * group; };
     auto inner = [&](const Operand3& x) { return x.shared ? int64_t(0) : x.head; };
@@ -105,11 +109,32 @@ class Heads3 {
     auto ref = [](const Operand3& x, bool turned) {
       return turned ? MatrixRef{x.data, 1, x.row} : MatrixRef{x.data, x.row, 1};
     };
-    gemm_nd(d_, dims, 3, m, n, k, alpha, ref(a, turn_a), ref(b, turn_b), 0,
+    gemm_nd(d_, dims, 3, m, n, k, alpha, ref(a, turn_a), ref(b, turn_b), beta,
             const_cast<void*>(c.data), c.row);
   }
-  Operand3 scores(void* data) const {
-    return {data, s_.heads * s_.queries * s_.keys, s_.queries * s_.keys, s_.keys, false};
+  Operand3 scores(void* data, int64_t queries, int64_t keys) const {
+    return {data, s_.heads * queries * keys, queries * keys, keys, false};
+  }
+  Operand3 rows(const Heads& h, int64_t first) const {
+    return {static_cast<char*>(h.data) + first * h.row * itemsize(d_), h.batch, h.head, h.row,
+            false};
+  }
+  // How many queries are taken at a time: few enough for their scores to need little memory, and
+  // for those that see few keys to be computed with few.
+  int64_t at_once() const {
+    int64_t line = std::max<int64_t>(s_.batch * s_.heads * s_.keys * itemsize(d_), 1);
+    int64_t most = std::max<int64_t>((int64_t(256) << 20) / line / 64 * 64, 64);
+    return std::min(s_.queries, s_.causal ? std::min<int64_t>(most, 256) : most);
+  }
+  // f(first query, how many, how many keys they see); the last ones, which see most, come first.
+  template <class F>
+  void each_part(const F& f) const {
+    int64_t step = at_once();
+    for (int64_t first = (s_.queries - 1) / step * step; first >= 0; first -= step) {
+      int64_t count = std::min(step, s_.queries - first);
+      bool last = first + count == s_.queries;
+      f(first, count, s_.causal && !last ? std::min(s_.keys, first + count) : s_.keys);
+    }
   }
 
  private:
@@ -174,15 +199,17 @@ void attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, Scor
     return w.out(out, y, s.heads, s.queries, s.value_width);
   }
   Heads3 h(d, s);
-  Scratch room(lines * s.keys * itemsize(d));
-  Operand3 scores = h.scores(room.get<void>());
-  h.multiply(h.of(q, false), false, h.of(k, true), true, scores, s.queries, s.keys, s.width,
-             s.scale);
   static Kernel kernel(kText, "probabilities");
-  Shape shape{s.heads, s.queries, s.keys, s.causal};
-  launch(kernel.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), mask, lse, shape);
-  h.multiply(scores, false, h.of(v, true), false, h.of(out, false), s.queries, s.value_width,
-             s.keys, 1);
+  Scratch room(s.batch * s.heads * h.at_once() * s.keys * itemsize(d));
+  h.each_part([&](int64_t first, int64_t count, int64_t keys) {
+    Operand3 scores = h.scores(room.get<void>(), count, keys);
+    h.multiply(h.rows(q, first), false, h.of(k, true), true, scores, count, keys, s.width, s.scale);
+    Shape shape{s.heads, count, keys, first, s.queries, s.causal};
+    launch(kernel.of(d), {unsigned(s.batch * s.heads * count)}, threads_for(keys), room.get<void>(),
+           mask, lse, shape);
+    h.multiply(scores, false, h.of(v, true), false, h.rows(out, first), count, s.value_width, keys,
+               1);
+  });
 }
 
 void attention_backward(DType d, const AttentionShape& s, Heads g, Heads q, Heads k, Heads v,
@@ -203,18 +230,26 @@ void attention_backward(DType d, const AttentionShape& s, Heads g, Heads q, Head
     return w.out(gv, to_v, s.key_heads, s.keys, s.value_width);
   }
   Heads3 h(d, s);
-  Scratch room(lines * s.keys * itemsize(d)), more(lines * s.keys * itemsize(d));
-  Operand3 p = h.scores(room.get<void>()), gp = h.scores(more.get<void>());
-  h.multiply(h.of(q, false), false, h.of(k, true), true, p, s.queries, s.keys, s.width, s.scale);
   static Kernel again(kText, "probabilities_again"), gradient(kText, "score_gradient");
-  Shape shape{s.heads, s.queries, s.keys, s.causal};
-  launch(again.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), mask, lse, shape);
-  h.multiply(p, true, h.of(g, false), false, h.of(gv, true), s.keys, s.value_width, s.queries, 1);
-  h.multiply(h.of(g, false), false, h.of(v, true), true, gp, s.queries, s.keys, s.value_width, 1);
-  launch(gradient.of(d), {unsigned(lines)}, threads_for(s.keys), room.get<void>(), more.get<void>(),
-         s.keys);
-  h.multiply(gp, false, h.of(k, true), false, h.of(gq, false), s.queries, s.width, s.keys, s.scale);
-  h.multiply(gp, true, h.of(q, false), false, h.of(gk, true), s.keys, s.width, s.queries, s.scale);
+  int64_t most = s.batch * s.heads * h.at_once() * s.keys * itemsize(d);
+  Scratch room(most), more(most);
+  double beta = 0;  // what keys and values get is added up
+  h.each_part([&](int64_t first, int64_t count, int64_t keys) {
+    Operand3 p = h.scores(room.get<void>(), count, keys),
+             gp = h.scores(more.get<void>(), count, keys);
+    Operand3 own_q = h.rows(q, first), own_g = h.rows(g, first);
+    h.multiply(own_q, false, h.of(k, true), true, p, count, keys, s.width, s.scale);
+    Shape shape{s.heads, count, keys, first, s.queries, s.causal};
+    unsigned lines_here = unsigned(s.batch * s.heads * count);
+    launch(again.of(d), {lines_here}, threads_for(keys), room.get<void>(), mask, lse, shape);
+    h.multiply(p, true, own_g, false, h.of(gv, true), keys, s.value_width, count, 1, beta);
+    h.multiply(own_g, false, h.of(v, true), true, gp, count, keys, s.value_width, 1);
+    launch(gradient.of(d), {lines_here}, threads_for(keys), room.get<void>(), more.get<void>(),
+           keys);
+    h.multiply(gp, false, h.of(k, true), false, h.rows(gq, first), count, s.width, keys, s.scale);
+    h.multiply(gp, true, own_q, false, h.of(gk, true), keys, s.width, count, s.scale, beta);
+    beta = 1;
+  });
 }
 
 }  // namespace rl::cuda

@@ -1,6 +1,8 @@
-// Convolutions: patches laid out as columns, and products of matrices.
+// Convolutions: by the library where it is there, else patches laid out as columns and products of
+// matrices.
 #include <algorithm>
 
+#include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rl::cuda {
@@ -147,6 +149,12 @@ P* moved(P* data, DType d, int64_t elements) {
   return static_cast<Byte*>(data) + elements * itemsize(d);
 }
 
+// y[..., channel, ...] += bias[channel]
+void add_bias(DType d, void* y, const void* bias, int64_t channels, int64_t inner, int64_t total) {
+  if (!bias) return;
+  launch(fold_kernel(d, "add_bias"), grid_for(total, 256), 256, y, bias, channels, inner, total);
+}
+
 }  // namespace
 
 void unfold(DType d, const Convolution& c, const void* x, void* columns) {
@@ -165,22 +173,23 @@ void convolve(DType d, const Convolution& c, const void* x, const void* w, const
               void* y) {
   Sizes z(c);
   if (c.batch * c.groups * z.y == 0) return;
-  each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t g) {
-    unfold_images(d, c, moved(x, d, (b * c.groups + g) * z.x), columns, images, c.groups * z.x);
-    gemm_batched(d, images, c.out, z.positions, z.lines, 1, {moved(w, d, g * z.w), z.lines, 1}, 0,
-                 {columns, z.positions, 1}, z.lines * z.positions, 0,
-                 moved(y, d, (b * c.groups + g) * z.y), c.groups * z.y, z.positions);
-  });
-  if (!bias) return;
-  int64_t total = c.batch * c.groups * z.y, channels = c.groups * c.out;
-  launch(fold_kernel(d, "add_bias"), grid_for(total, 256), 256, y, bias, channels, z.positions,
-         total);
+  bool done = z.lines && convolve_by_library(Convolve::Forward, d, c, x, w, y);
+  if (!done)
+    each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t g) {
+      unfold_images(d, c, moved(x, d, (b * c.groups + g) * z.x), columns, images, c.groups * z.x);
+      gemm_batched(d, images, c.out, z.positions, z.lines, 1, {moved(w, d, g * z.w), z.lines, 1}, 0,
+                   {columns, z.positions, 1}, z.lines * z.positions, 0,
+                   moved(y, d, (b * c.groups + g) * z.y), c.groups * z.y, z.positions);
+    });
+  add_bias(d, y, bias, c.groups * c.out, z.positions, c.batch * c.groups * z.y);
 }
 
 void convolve_transposed(DType d, const Convolution& c, const void* y, const void* w,
                          const void* bias, void* x) {
   Sizes z(c);
   if (c.batch * c.groups * z.x == 0) return;
+  if (z.y && z.w && convolve_by_library(Convolve::Data, d, c, x, w, y))
+    return add_bias(d, x, bias, c.groups * c.in, z.plane, c.batch * c.groups * z.x);
   each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t g) {
     gemm_batched(d, images, z.lines, z.positions, c.out, 1, {moved(w, d, g * z.w), 1, z.lines}, 0,
                  {moved(y, d, (b * c.groups + g) * z.y), z.positions, 1}, c.groups * z.y, 0,
@@ -196,6 +205,7 @@ void convolve_weight(DType d, const Convolution& c, const void* x, const void* g
   Sizes z(c);
   if (c.groups * z.w == 0) return;
   if (c.batch * z.positions == 0) return clear(gw, size_t(c.groups * z.w * itemsize(d)));
+  if (convolve_by_library(Convolve::Weight, d, c, x, gw, g)) return;
   each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t group) {
     unfold_images(d, c, moved(x, d, (b * c.groups + group) * z.x), columns, images, c.groups * z.x);
     BatchDim sum{images, c.groups * z.y, z.lines * z.positions, 0, true};

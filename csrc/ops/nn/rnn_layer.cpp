@@ -1,4 +1,5 @@
 // A layer of a recurrent network: one node for all its steps.
+#include "autograd/autocast_devices.h"
 #include "call/broadcast.h"
 #include "ops/matrix/contraction.h"
 #include "ops/nn/rnn.h"
@@ -232,8 +233,8 @@ RnnLayer rnn_layer(RnnCell cell, const Var& input, const Var& hx, const Var& cx,
   check(is_floating(input.dtype()), "recurrent layers need floating point, got ",
         name(input.dtype()));
   // In a mixed precision region a gated state keeps its precision.
-  bool mixed = modes.autocast && input.dtype() != DType::F64;
-  DType given = mixed ? autocast_state.dtype : input.dtype();
+  bool mixed = autocasts_on(input.device()) && input.dtype() != DType::F64;
+  DType given = mixed ? autocast_dtype_on(input.device()) : input.dtype();
   if (mixed && gates > 1) given = promote(given, (cx ? cx : hx).dtype());
   for (const Var& v : {hx, cx, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh})
     check(!v || v.dtype() == input.dtype() || (mixed && is_castable(v)),

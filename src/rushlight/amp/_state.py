@@ -27,7 +27,7 @@ _DEFAULT_DTYPES = {
 
 
 class _Elsewhere(_thread._local):
-    """What was set for devices other than the CPU, whose ops the core does not run."""
+    """What was set for other devices, whose ops the core does not run."""
 
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
@@ -62,6 +62,8 @@ def switches(kind: str) -> tuple[bool, _C.dtype]:
     """Whether ops on this type of device cast, and to which dtype."""
     if kind == "cpu":
         return _C._is_autocast(), _C._autocast_dtype()
+    if kind == "cuda":
+        return _C._autocast_cuda()
     enabled = _elsewhere.enabled.get(kind, False)
     return enabled, _elsewhere.dtypes.get(kind, _DEFAULT_DTYPES[kind])
 
@@ -71,6 +73,8 @@ def switch(kind: str, enabled: bool, dtype: _C.dtype) -> None:
     if kind == "cpu":
         _C._set_autocast_dtype(dtype)
         _C._set_autocast(enabled)
+    elif kind == "cuda":
+        _C._set_autocast_cuda(enabled, dtype)
     else:
         _elsewhere.dtypes[kind] = dtype
         _elsewhere.enabled[kind] = enabled
@@ -80,6 +84,8 @@ def part_of(kind: str, enabled: bool, dtype: _C.dtype, cached: bool) -> tuple[st
     """What a region on a type of device sets and sets back."""
     if kind == "cpu":
         return "autocast", (enabled, dtype, cached)
+    if kind == "cuda":
+        return "autocast_cuda", (enabled, dtype, cached)
     changed = ((_elsewhere.dtypes, kind, dtype), (_elsewhere.enabled, kind, enabled))
     return "autocast_elsewhere", (changed, cached)
 

@@ -1,8 +1,8 @@
-"""cuDNN is not there; its switches can be set all the same.
+"""cuDNN, which convolves on CUDA devices where it is installed, and its switches.
 
 >>> import rushlight as torch
->>> torch.backends.cudnn.is_available()
-False
+>>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
+True
 >>> with torch.backends.cudnn.flags(benchmark=True):
 ...     torch.backends.cudnn.benchmark
 True
@@ -10,8 +10,11 @@ True
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rushlight import _C
 from rushlight.backends._flags import set_for_a_block
 
 if TYPE_CHECKING:
@@ -25,34 +28,48 @@ allow_tf32 = True
 fp32_precision = "none"
 
 
+class _Module(ModuleType):
+    """The switch that the core reads is told to it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "allow_tf32":
+            _C._cuda_set_convolution_tf32(bool(value))
+
+
+sys.modules[__name__].__class__ = _Module
+
+
 def is_available() -> bool:
-    """False: there is no CUDA device.
+    """Whether there is a CUDA device, and cuDNN for it.
 
     >>> import rushlight as torch
-    >>> torch.backends.cudnn.is_available()
-    False
+    >>> torch.backends.cudnn.is_available() <= torch.cuda.is_available()
+    True
     """
-    return False
+    return version() is not None
 
 
 def version() -> int | None:
-    """None: cuDNN is not there.
+    """cuDNN's version; None where it is not there.
 
     >>> import rushlight as torch
-    >>> print(torch.backends.cudnn.version())
-    None
+    >>> if not torch.cuda.is_available():
+    ...     assert torch.backends.cudnn.version() is None
     """
-    return None
+    from rushlight.cuda._start import start
+
+    return None if start() is not None else _C._cuda_cudnn_version() or None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """False: nothing runs on cuDNN.
+    """Whether cuDNN takes a tensor: one on a CUDA device, where it is there.
 
     >>> import rushlight as torch
     >>> torch.backends.cudnn.is_acceptable(torch.ones(1))
     False
     """
-    return False
+    return bool(tensor.is_cuda) and tensor.is_floating_point() and is_available()
 
 
 def flags(
@@ -98,5 +115,5 @@ def set_flags(
     before = tuple(globals()[name] for name in names)
     for name in names:
         if given["_" + name] is not None:
-            globals()[name] = given["_" + name]
+            setattr(sys.modules[__name__], name, given["_" + name])
     return before

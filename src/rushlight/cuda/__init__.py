@@ -30,10 +30,9 @@ __all__ = [
     "can_device_access_peer", "current_blas_handle", "current_device", "device",
     "device_count", "device_of", "get_arch_list", "get_device_capability", "get_device_name",
     "get_device_properties", "get_gencode_flags", "get_sync_debug_mode", "graph",
-    "graph_pool_handle", "has_half", "init",
-    "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-    "is_initialized", "is_tf32_supported", "make_graphed_callables", "set_device", "set_sync_debug_mode",
-    "synchronize", "utilization",
+    "graph_pool_handle", "has_half", "init", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "make_graphed_callables",
+    "set_device", "set_sync_debug_mode", "synchronize", "utilization",
 ]  # fmt: skip
 __all__ += memory.__all__
 __all__ += random.__all__
