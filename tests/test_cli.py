@@ -32,9 +32,14 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"rushlight {rushlight.__version__}\n"
 
 
-def test_demo_learns_checks_and_writes(capsys):
+def test_demo_learns_checks_and_writes(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert cli.main(["demo", "--steps", "60", "--seconds", "300"]) == 0
     text = capsys.readouterr().out
+    assert f"report  {tmp_path / 'rushlight-demo.html'}" in text
+    page = (tmp_path / "rushlight-demo.html").read_text(encoding="utf-8")
+    assert "A gradient against differences" in page
+    assert page.count("<polyline") == 1
     for phrase in ("step  60/60", "tokens per second", "by chance", "they agree", "a sample"):
         assert phrase in text
     assert "\r" not in text
@@ -44,8 +49,13 @@ def test_demo_learns_checks_and_writes(capsys):
 
 
 def test_demo_stops_in_time(capsys):
-    cli.main(["demo", "--steps", "100000", "--seconds", "0.5"])
+    cli.main(["demo", "--steps", "100000", "--seconds", "0.5", "--no-report"])
     assert "nats per letter" in capsys.readouterr().out
+
+
+def test_demo_says_at_once_that_it_cannot_write(capsys):
+    assert cli.main(["demo", "--report", "/no/such/folder/x.html"]) == 2
+    assert "cannot write /no/such/folder/x.html" in capsys.readouterr().err
 
 
 def test_characters_survive_the_round_trip():

@@ -13,7 +13,7 @@ from typing import Any
 import rushlight as torch
 import rushlight.nn.functional as F
 from rushlight import nn
-from rushlight._terminal import Progress
+from rushlight._terminal import Progress, paint
 
 LENGTH = 64
 WIDTH = 96
@@ -24,6 +24,7 @@ LEARNING_RATE = 4e-3
 STEPS = 1500
 SECONDS = 35.0
 TEXT_LIMIT = 2_000_000
+CHECKED = "blocks.0.qkv.weight"
 # Modules of prose-like code that every installation has.
 FIRST_FILES = ("argparse.py", "ast.py", "collections/__init__.py", "dataclasses.py", "inspect.py")
 
@@ -236,13 +237,12 @@ def say(*lines: str) -> None:
         print(line)
 
 
-def show_gradient(model: nn.Module, batch: torch.Tensor) -> bool:
+def show_gradient(entries: list[tuple[Any, ...]]) -> bool:
     """Prints the comparison of a gradient with differences; says whether they agree."""
-    name = "blocks.0.qkv.weight"
-    say(f"  gradient of {name!r}, in float64", "")
+    say(f"  gradient of {CHECKED!r}, in float64", "")
     say("    entry          by autograd   by differences   relative error")
     worst = 0.0
-    for index, by_rule, by_step in gradient_check(model, name, batch):
+    for index, by_rule, by_step in entries:
         error = abs(by_rule - by_step) / max(abs(by_rule), abs(by_step), 1e-6)
         worst = max(worst, error)
         say(f"    {index!s:<10} {by_rule:>15.9f}  {by_step:>15.9f}   {error:>14.1e}")
@@ -251,10 +251,12 @@ def show_gradient(model: nn.Module, batch: torch.Tensor) -> bool:
     return agrees
 
 
-def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
+def run(
+    steps: int = STEPS, seconds: float = SECONDS, seed: int = 0, report: str | None = None
+) -> int:
     """Trains, checks and samples; returns the exit status of the command.
 
-    Training ends after `steps`, or earlier when `seconds` have passed.
+    Training ends after `steps`, or earlier when `seconds` have passed. `report` is a file to write.
     """
     torch.manual_seed(seed)
     codec = Characters()
@@ -262,9 +264,10 @@ def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
     codes = torch.tensor(codec.encode(text))
     model = GPT(len(codec))
     count = sum(p.numel() for p in model.parameters())
-    say(f"rushlight {torch.__version__}: a small GPT learns to write Python", "")
+    size = f"{LAYERS} layers, {WIDTH} wide, {HEADS} heads, {count:,} parameters"
+    say(paint(f"rushlight {torch.__version__}: a small GPT learns to write Python", "bold"), "")
     say(f"  text    {len(text):,} letters of {files} files of the standard library")
-    say(f"  model   {LAYERS} layers, {WIDTH} wide, {HEADS} heads, {count:,} parameters, AdamW")
+    say(f"  model   {size}, AdamW")
     say(f"  batch   {BATCH} x {LENGTH} letters, {torch.get_num_threads()} threads", "")
 
     training = Training(model, codes, steps, seconds)
@@ -278,12 +281,27 @@ def run(steps: int = STEPS, seconds: float = SECONDS, seed: int = 0) -> int:
     say(f"  time    {training.spent:.1f} s, {mean:.1f} ms per step (quickest {quickest:.1f})")
     say(f"  rate    {training.rate:,.0f} tokens per second, forward, backward and update", "")
 
-    agrees = show_gradient(model, batch_of(codes, 2))
+    entries = gradient_check(model, CHECKED, batch_of(codes, 2))
+    agrees = show_gradient(entries)
     say("  a sample", "")
-    for line in sample(model, codec, "def ", 300).splitlines():
+    written = sample(model, codec, "def ", 300)
+    for line in written.splitlines():
         say("    | " + line[:90])
     say()
-    learned = training.recent < 0.8 * training.losses[0]
+    few = len(training.losses) < 50  # of which the mean of the last twenty says little
+    learned = training.losses[-1] < training.losses[0] * (1 if few else 0.8)
     if not learned:
         say("  THE LOSS DID NOT FALL: this is a bug", "")
+    if report:
+        from rushlight import _demo_page, _pages
+
+        figures = {
+            "loss, nats per letter": f"{training.recent:.3f}",
+            "steps": f"{len(training.losses):,}",
+            "ms per step": f"{mean:.1f}",
+            "tokens per second": f"{training.rate:,.0f}",
+        }
+        marks = {"by chance": math.log(len(codec)), "by the letters' frequencies": guess}
+        page = _demo_page.page(size, figures, training.losses, marks, entries, written)
+        say(f"  report  {_pages.save(report, page)}", "")
     return 0 if agrees and learned else 1

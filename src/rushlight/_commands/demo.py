@@ -1,11 +1,14 @@
 """train a small GPT on Python's own source
 
-Trains for half a minute, compares a gradient with finite differences, and writes a sample.
+Trains for half a minute, compares a gradient with finite differences, writes a sample, and a page
+with the loss and the rest, whose place it says.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from rushlight.cli import positive
 
@@ -21,9 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=positive(float), default=35.0, help="stop training after this time (35)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        default="rushlight-demo.html",
+        help="the page to write (rushlight-demo.html)",
+    )
+    parser.add_argument(
+        "--no-report", dest="report", action="store_const", const=None, help="write no page"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from rushlight import _demo
 
-    return _demo.run(steps=arguments.steps, seconds=arguments.seconds, seed=arguments.seed)
+    if arguments.report and not os.access(os.path.dirname(arguments.report) or ".", os.W_OK):
+        print(f"rushlight demo: error: cannot write {arguments.report}", file=sys.stderr)
+        return 2
+    return _demo.run(arguments.steps, arguments.seconds, arguments.seed, arguments.report)
