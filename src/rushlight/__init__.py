@@ -207,12 +207,13 @@ if TYPE_CHECKING:
     from rushlight import accelerator as accelerator, backends as backends, compiler as compiler
     from rushlight import amp as amp, cpu as cpu, cuda as cuda, distributed as distributed
     from rushlight import export as export, functional as functional, futures as futures, fx as fx
-    from rushlight import hub as hub, library as library, onnx as onnx
+    from rushlight import func as func, hub as hub, library as library, onnx as onnx
     from rushlight import distributions as distributions, fft as fft, signal as signal
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
     from rushlight import sparse as sparse
+    from rushlight import return_types as return_types, torch_version as torch_version
     from rushlight import version as version, xpu as xpu
     from rushlight._sparse.construct import sparse_bsc_tensor as sparse_bsc_tensor
     from rushlight._sparse.construct import sparse_bsr_tensor as sparse_bsr_tensor
@@ -234,6 +235,7 @@ if TYPE_CHECKING:
     from rushlight.graphview import graph as graph
     from rushlight.reporting import plot_grad_flow as plot_grad_flow, report as report
     from rushlight.compiler import compile as compile
+    from rushlight.func import vmap as vmap
     from rushlight.serialization import load as load, save as save
 
 

@@ -47,7 +47,7 @@ class FunctionalModuleWithBuffers(nn.Module):
         self.param_names = tuple(name for name, _ in model.named_parameters())
         self.buffer_names = tuple(name for name, _ in model.named_buffers())
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any
     ) -> Any:
         """The model's output for this state; what it changes of the buffers, it changes in them."""
@@ -66,7 +66,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
     tensor([[7.]])
     """
 
-    def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         """The model's output for these parameters."""
         return super().forward(params, (), *args, **kwargs)
 

@@ -105,7 +105,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> Any:
+) -> tuple[_C.Tensor, ...]:
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple.
 
     >>> import rushlight as torch
@@ -146,7 +146,8 @@ def grad(
             _zeros_like(t, create_graph) if r is None else r
             for r, t in zip(results, wanted, strict=True)
         )
-    return dict(zip(names, results, strict=True)) if names is not None else results
+    found: Any = dict(zip(names, results, strict=True)) if names is not None else results
+    return found
 
 
 def _why_unused(tensor: Any, roots: tuple[Any, ...]) -> str:

@@ -160,33 +160,48 @@ class Function(metaclass=FunctionMeta):
         """Stores on ``ctx`` what backward needs; goes with a ``forward`` without ``ctx``."""
         raise NotImplementedError("setup_context is not implemented.")
 
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of forward's arguments, given those of its results; override it."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom "
-            "autograd.Function to use it with backward mode AD."
-        )
+    if TYPE_CHECKING:  # any parameters may override these
 
-    @staticmethod
-    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
-        """Another name for ``backward``."""
-        return Function.backward(ctx, *grad_outputs)
+        @staticmethod
+        def backward(*args: Any, **kwargs: Any) -> Any: ...
 
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangents of the results, given those of the arguments; override it."""
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward mode AD."
-        )
+        vjp = backward
 
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The rule for batched arguments; override it."""
-        raise NotImplementedError(
-            "To use autograd.Function with vmap, you must override the vmap staticmethod."
-        )
+        @staticmethod
+        def jvp(*args: Any, **kwargs: Any) -> Any: ...
+
+        @staticmethod
+        def vmap(*args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+
+        @staticmethod
+        def backward(ctx: Any, *grad_outputs: Any) -> Any:
+            """The gradients of forward's arguments, given those of its results; override it."""
+            raise NotImplementedError(
+                "You must implement either the backward or vjp method for your custom "
+                "autograd.Function to use it with backward mode AD."
+            )
+
+        @staticmethod
+        def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+            """Another name for ``backward``."""
+            return Function.backward(ctx, *grad_outputs)
+
+        @staticmethod
+        def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+            """The tangents of the results, given those of the arguments; override it."""
+            raise NotImplementedError(
+                "You must implement the jvp function for custom autograd.Function to use it with "
+                "forward mode AD."
+            )
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+            """The rule for batched arguments; override it."""
+            raise NotImplementedError(
+                "To use autograd.Function with vmap, you must override the vmap staticmethod."
+            )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

@@ -141,11 +141,15 @@ class Module(TraversalMethods, StateMethods):
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    def forward(self, *input: Any) -> Any:
-        """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        def forward(self, *args: Any, **kwargs: Any) -> Any: ...  # any parameters may override it
+
+    else:
+
+        def forward(self, *input: Any) -> Any:
+            """What the module computes; every subclass defines it."""
+            raise NotImplementedError(
+                f'Module [{type(self).__name__}] is missing the required "forward" function'
+            )
 
     # Registration.
 
