@@ -51,7 +51,7 @@ def folder() -> str:
     import rushlight
 
     package = os.path.dirname(os.path.abspath(rushlight.__file__ or ""))
-    inside = os.path.join(package, "_benchmarks")
+    inside = os.path.join(package, "_installed", "benchmarks")
     return inside if os.path.isdir(inside) else os.path.join(package, "../../benchmarks")
 
 
