@@ -21,7 +21,6 @@ SCRIPTS = [
     "gemm",
     "halves",
     "linalg",
-    "special",
     "layers",
     "conv",
     "imports",

@@ -26,6 +26,7 @@ PRIVATE = {
     "_embedding_bag", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
     "_scaled_dot_product_flash_attention_for_cpu", "_adaptive_avg_pool2d", "_cdist_forward",
     "_convolution", "_unique2", "_safe_softmax", "_local_scalar_dense", "_pin_memory",
+    "_sparse_addmm", "_sparse_mm_reduce_impl",
 }  # fmt: skip
 
 

@@ -125,7 +125,7 @@ _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
     "func", "functional", "futures", "fx", "hub", "jit", "library", "mps",
-    "multiprocessing", "onnx", "optim", "overrides", "profiler", "return_types",
+    "multiprocessing", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types",
     "serialization", "signal", "sparse", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
@@ -134,7 +134,7 @@ _lazy_names = {
     "_standard_gamma": "_ops",
     "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
-    **dict.fromkeys(("graph", "summary"), "graphview"),
+    "graph": "graphview",
     **dict.fromkeys(("plot_grad_flow", "report"), "reporting"),
     "autocast": "amp",
     "compile": "compiler",
@@ -199,6 +199,21 @@ _lazy_names = {
     ),
     **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "_lowrank"),
     **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "_removed"),
+    **dict.fromkeys(
+        (
+            "AcceleratorError",
+            "DisableTorchFunction",
+            "DisableTorchFunctionSubclass",
+            "DispatchKey",
+            "Future",
+            "OutOfMemoryError",
+            "ScriptFunction",
+            "ScriptModule",
+            "Tag",
+        ),
+        "_core_names",
+    ),
+    **dict.fromkeys(("Event", "Stream"), "cuda"),
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
 }
 
@@ -232,7 +247,7 @@ if TYPE_CHECKING:
     from rushlight._operators import ops as ops
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast
     from rushlight.autograd._explain import explain as explain
-    from rushlight.graphview import graph as graph, summary as summary
+    from rushlight.graphview import graph as graph
     from rushlight.reporting import plot_grad_flow as plot_grad_flow, report as report
     from rushlight.compiler import compile as compile
     from rushlight.func import vmap as vmap
@@ -273,6 +288,8 @@ def __getattr__(name: str) -> object:
         ("bits", "chalf", "complex32", "float", "int", "q", "uint")
     ):
         value = importlib.import_module("rushlight._absent_dtypes").of_name(name)
+    if value is None and name == "torch":
+        value = _sys.modules[__name__]
     if value is not None:
         globals()[name] = value
         return value

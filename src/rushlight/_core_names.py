@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 TensorBase = _TensorBase = _C.Tensor
 _TensorMeta = type(_C.Tensor)
-DisableTorchFunction = _C.DisableTorchFunctionSubclass
+DisableTorchFunction = DisableTorchFunctionSubclass = _C.DisableTorchFunctionSubclass
+
+
+class AcceleratorError(RuntimeError):
+    """An error that a device reports."""
 
 
 def _log_api_usage_once(*event: str) -> None:
@@ -78,6 +82,7 @@ class DispatchKey(enum.Enum):
     AutogradCUDA = 42
     AutocastCPU = 50
     AutocastCUDA = 51
+    AutocastXPU = 52
     ADInplaceOrView = 60
     CompositeImplicitAutograd = 70
     CompositeExplicitAutograd = 71
@@ -87,6 +92,39 @@ class DispatchKey(enum.Enum):
     Functionalize = 82
     FuncTorchBatched = 83
     PrivateUse1 = 90
+
+
+class DispatchKeySet(frozenset[DispatchKey]):
+    """A set of keys; a key stands for the set of itself."""
+
+    def __new__(cls, keys: Any = ()) -> DispatchKeySet:
+        return super().__new__(cls, (keys,) if isinstance(keys, DispatchKey) else keys)
+
+    def __or__(self, other: Any) -> DispatchKeySet:
+        return DispatchKeySet(frozenset.__or__(self, other))
+
+    def has(self, key: DispatchKey) -> bool:
+        return key in self
+
+
+class _ExcludeDispatchKeyGuard:
+    """``with _ExcludeDispatchKeyGuard(keys):`` runs ops without autocast where the keys say so."""
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        from contextlib import ExitStack
+
+        from rushlight.amp import autocast
+
+        self._scopes = ExitStack()
+        self._devices = [k for k in ("cpu", "cuda") if DispatchKey[f"Autocast{k.upper()}"] in keys]
+        self._autocast = autocast
+
+    def __enter__(self) -> None:
+        for device in self._devices:
+            self._scopes.enter_context(self._autocast(device, enabled=False))
+
+    def __exit__(self, *error: Any) -> None:
+        self._scopes.close()
 
 
 class Tag(enum.Enum):

@@ -83,6 +83,20 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
         yield
 
 
+class _InForce:
+    """The options now in force, to read and to set, as libraries do with ``PRINT_OPTS``."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_options, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        global _options
+        _options = replace(_options, **{name: value})
+
+
+PRINT_OPTS = _InForce()
+
+
 # -- values ---------------------------------------------------------------------------------------
 
 
@@ -200,6 +214,8 @@ def _body(t: Any, indent: int) -> str:
     style = _style(numbers)
     return _lay_out(values, style, style.width, t.dim(), indent)
 
+
+_tensor_str = _body  # by the name that libraries know
 
 # -- the tensor -----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -26,6 +27,9 @@ _hub_dir: str | None = None
 def _get_torch_home() -> str:
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the part of a file name that is its hash
 
 
 def get_dir() -> str:
@@ -230,7 +234,6 @@ def load_state_dict_from_url(
     ...     torch.hub.load_state_dict_from_url(path.as_uri(), folder + "/kept")
     {'w': tensor([1., 1.])}
     """
-    import re
     from urllib.parse import urlparse
 
     from rushlight.serialization import load as read
@@ -240,7 +243,7 @@ def load_state_dict_from_url(
     name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
-        marked = re.search(r"-([a-f0-9]*)\.", name) if check_hash else None
+        marked = HASH_REGEX.search(name) if check_hash else None
         if progress:
             sys.stderr.write(f'Downloading: "{url}" to {path}\n')
         download_url_to_file(url, path, marked.group(1) if marked else None, progress)

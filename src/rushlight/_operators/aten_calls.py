@@ -376,3 +376,18 @@ def _unique2(
     self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
     return torch.unique(self, sorted, True, True)
+
+
+def _sparse_addmm(
+    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    return torch.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _sparse_mm_reduce_impl(self: Any, other: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
+    counts, columns = self.crow_indices().diff(), self.col_indices()
+    row = torch.repeat_interleave(torch.arange(len(counts)), counts).unsqueeze(-1)
+    products = self.values().unsqueeze(-1) * other[columns]
+    out = products.new_zeros(len(counts), other.shape[1])
+    result = out.scatter_reduce(0, row.expand_as(products), products, reduce, include_self=False)
+    return result, torch.empty(0, dtype=torch.int64)  # it differentiates itself: no places kept

@@ -125,6 +125,10 @@ class _Gathered(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if self._part == "nn":
+            if name == "_parse_to":
+                from rushlight.nn.modules.module import _parse_to
+
+                return _parse_to
             return getattr(F, _OUTER_NAMES.get(name, name))
         if not name.startswith(f"{self._part}_"):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.graphview._collect import Saved as Saved
 from rushlight.graphview._collect import Spans, Step, collect
-from rushlight.graphview._summary import Summary as Summary
-from rushlight.graphview._summary import summary as summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Graph", "graph", "summary"]
+__all__ = ["Graph", "graph"]
 
 _DRAWN = 400  # boxes that a picture may have before modules are drawn as one
 

@@ -340,6 +340,12 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
+def _overload_method(func: Any) -> Any:
+    return func  # a method that states one of several signatures; the last definition counts
+
+
+_overload = _overload_method
+
 _SCRIPT_CLASSES = ("ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule")
 
 

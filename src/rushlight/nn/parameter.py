@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
-class Parameter(Tensor):
+class _ParameterType(type(Tensor)):  # type: ignore[misc]
+    def __instancecheck__(self, instance: object) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return self is Parameter and isinstance(instance, Tensor) and hasattr(instance, "_is_param")
+
+
+class Parameter(Tensor, metaclass=_ParameterType):
     """A leaf tensor that requires grad; operations on it give plain tensors.
 
     >>> import rushlight as torch
@@ -29,7 +36,20 @@ class Parameter(Tensor):
             data = _C._namespaces[""]["empty"](0)
         if data.layout is not strided:
             return data._as_parameter(requires_grad)
-        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        kind = type(data)
+        if kind is Tensor or issubclass(kind, Parameter):
+            return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        # A tensor of another class stays of that class, and is a parameter by its mark.
+        made = data.detach().requires_grad_(requires_grad)
+        if type(made) is not kind:
+            raise RuntimeError(
+                f"Parameter: Creating a Parameter from an instance of type {kind.__name__} "
+                "requires that detach() returns an instance of the same type: got "
+                f"{type(made).__name__}. "
+                "Let __torch_function__ or __torch_dispatch__ return the class"
+            )
+        made._is_param = True
+        return made
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)

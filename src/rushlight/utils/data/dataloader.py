@@ -6,7 +6,7 @@ import math
 import multiprocessing.context
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from rushlight import _C
@@ -26,6 +26,7 @@ from rushlight.utils.data.sampler import (
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+_collate_fn_t = Callable[[list[Any]], Any]  # what libraries annotate with
 
 
 class _DatasetKind:

@@ -1,0 +1,1 @@
+"""Parts of programs of several processes that are put together."""
