@@ -105,16 +105,21 @@ def _page_of(name: str) -> str:
 
 
 def members(name: str) -> Iterator[tuple[str, Any]]:
-    """The classes and functions that a module offers, other than the registry's operations."""
+    """The classes and functions that a module offers, other than the registry's operations.
+
+    What a package offers stands on its page, wherever below it is defined, and only there.
+    """
     import rushlight
 
     module = importlib.import_module(name)
+    parent = importlib.import_module(name.rpartition(".")[0] or name)
     for each in sorted(getattr(module, "__all__", None) or dir(module)):
         value = getattr(module, each, None)
         home = getattr(value, "__module__", None) or ""
-        ours = home == name or home.startswith(("rushlight._", f"{name}._"))
+        ours = home == name or home.startswith(("rushlight._", f"{name}."))
+        above = parent is not module and vars(parent).get(each) is value
         is_op = isinstance(value, type(rushlight.relu))
-        if each[0] != "_" and callable(value) and ours and not is_op:
+        if each[0] != "_" and callable(value) and ours and not above and not is_op:
             yield each, value
 
 
@@ -147,16 +152,36 @@ def _methods(kind: type) -> list[str]:
         if name.startswith("_") or not (inspect.isfunction(function) or is_property):
             continue
         first = (inspect.getdoc(getattr(kind, name)) or "").partition("\n")[0]
-        shown = name if is_property else _signature(name, function)
+        shown = name if is_property else " ".join(_signature(name, function).split())
         rows.append(f"- `{shown}`: {_prose(first)}" if first else f"- `{shown}`")
     return ["\n".join(rows)] if rows else []
 
 
 def _signature(name: str, value: Any) -> str:
+    """As it is called; one parameter in a line where it is long."""
     try:
-        text = f"{name}{inspect.signature(value)}"
+        found = inspect.signature(value)
     except (TypeError, ValueError):
         return f"{name}(...)"
+    text = _plain(f"{name}{found}")
+    if len(text) <= 88:
+        return text
+    result = text.rpartition(") -> ")[2] if ") -> " in text else ""
+    rows: list[str] = []
+    kind = None
+    for parameter in found.parameters.values():
+        starred = kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            rows.append("*")
+        kind = parameter.kind
+        rows.append(_plain(str(parameter)))
+    lines = "".join(f"    {row},\n" for row in rows)
+    return f"{name}(\n{lines})" + (f" -> {result}" if result else "")
+
+
+def _plain(text: str) -> str:
+    """Without the quotes of annotations, addresses and the package's own name."""
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     return re.sub(r" at 0x[0-9a-f]+", "", text).replace("rushlight.", "")
 
 

@@ -144,7 +144,9 @@ def test_mixed_precision():
         assert not torch.is_autocast_enabled("cpu")
         logits = model(inputs)
         assert logits.dtype == torch.bfloat16
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32  # the CPU's are not cast
+        assert (
+            torch.ones(2, 2) @ torch.ones(2, 2)
+        ).dtype == torch.float32  # the CPU's are not cast
         loss = F.cross_entropy(logits, targets)
     assert loss.dtype == torch.float32
     loss.backward()
