@@ -21,6 +21,7 @@ SCRIPTS = [
     "gemm",
     "halves",
     "linalg",
+    "special",
     "layers",
     "conv",
     "imports",

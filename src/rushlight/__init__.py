@@ -134,7 +134,7 @@ _lazy_names = {
     "_standard_gamma": "_ops",
     "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
-    "graph": "graphview",
+    **dict.fromkeys(("graph", "summary"), "graphview"),
     **dict.fromkeys(("plot_grad_flow", "report"), "reporting"),
     "autocast": "amp",
     "compile": "compiler",
@@ -247,7 +247,7 @@ if TYPE_CHECKING:
     from rushlight._operators import ops as ops
     from rushlight.amp import GradScaler as GradScaler, autocast as autocast
     from rushlight.autograd._explain import explain as explain
-    from rushlight.graphview import graph as graph
+    from rushlight.graphview import graph as graph, summary as summary
     from rushlight.reporting import plot_grad_flow as plot_grad_flow, report as report
     from rushlight.compiler import compile as compile
     from rushlight.func import vmap as vmap

@@ -31,13 +31,8 @@ double gegenbauer(double x, double n, double a);
 double laguerre(double x, double n, double a);
 double hermite(double x, double n, double a);
 
-// exp(x^2) erfc(x), and the same for the n-th repeated integral of erfc.
-double scaled_erfc(double x);
+// exp(x^2) times the n-th repeated integral of erfc.
 double scaled_erfc_integral(double x, double n);
-// The normal distribution.
-double normal_cdf(double x);
-double log_normal_cdf(double x);
-double normal_quantile(double p);
 
 double digamma(double x);
 // The derivative of digamma of order n.

@@ -142,30 +142,40 @@ class Heads3 {
   const AttentionShape& s_;
 };
 
-// Halves as floats: operands come and results go through memory for the time of the call.
-class Widened {
+// Operands come and results go through memory for the time of the call: halves as floats, and heads
+// that are not as far apart as one batch of products wants them.
+class Dense {
  public:
-  Widened(DType from, const AttentionShape& s) : from_(from), s_(s) {}
+  Dense(DType from, const AttentionShape& s) : from_(from), to_(compute_type(from)), s_(s) {}
   Heads in(const Heads& x, int64_t heads, int64_t rows, int64_t columns) {
     Heads made = room(heads, rows, columns);
-    move(DType::F32, made, from_, x, heads, rows, columns);
+    move(to_, made, from_, x, heads, rows, columns);
     return made;
   }
   Heads room(int64_t heads, int64_t rows, int64_t columns) {
-    held_.push_back(std::make_unique<Scratch>(s_.batch * heads * rows * columns * 4));
+    held_.push_back(std::make_unique<Scratch>(s_.batch * heads * rows * columns * itemsize(to_)));
     return {held_.back()->get<void>(), heads * rows * columns, rows * columns, columns};
   }
   void out(const Heads& to, const Heads& x, int64_t heads, int64_t rows, int64_t columns) const {
-    move(from_, to, DType::F32, x, heads, rows, columns);
+    move(from_, to, to_, x, heads, rows, columns);
   }
   ScoreMask in(const ScoreMask& mask) {
-    if (!mask.data) return mask;
+    if (!mask.data || from_ == to_) return mask;
     Heads made = room(s_.heads, s_.queries, s_.keys);
-    int64_t sizes[] = {s_.batch, s_.heads, s_.queries, s_.keys};
-    int64_t to[] = {made.batch * 4, made.head * 4, made.row * 4, 4};
-    int64_t at[] = {mask.batch * 2, mask.head * 2, mask.row * 2, mask.col * 2};
-    copy_strided(DType::F32, made.data, to, from_, mask.data, at, sizes, 4);
+    int64_t sizes[] = {s_.batch, s_.heads, s_.queries, s_.keys}, a = itemsize(to_),
+            b = itemsize(from_);
+    int64_t to[] = {made.batch * a, made.head * a, made.row * a, a};
+    int64_t at[] = {mask.batch * b, mask.head * b, mask.row * b, mask.col * b};
+    copy_strided(to_, made.data, to, from_, mask.data, at, sizes, 4);
     return {made.data, made.batch, made.head, made.row, 1};
+  }
+  DType type() const { return to_; }
+  static bool is_needed(DType d, const AttentionShape& s, std::initializer_list<Heads> all) {
+    if (compute_type(d) != d) return true;
+    if (s.batch == 1 || s.heads == 1) return false;
+    for (const Heads& h : all)
+      if (h.batch != h.head * s.heads && h.batch != h.head * s.key_heads) return true;
+    return false;
   }
 
  private:
@@ -176,12 +186,10 @@ class Widened {
     int64_t x_strides[] = {x.batch * b, x.head * b, x.row * b, b};
     copy_strided(to, y.data, y_strides, from, x.data, x_strides, sizes, 4);
   }
-  DType from_;
+  DType from_, to_;
   const AttentionShape& s_;
   std::vector<std::unique_ptr<Scratch>> held_;
 };
-
-bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
 
 }  // namespace
 
@@ -189,11 +197,11 @@ void attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, Scor
                Heads out, void* lse) {
   int64_t lines = s.batch * s.heads * s.queries;
   if (lines == 0) return;
-  if (is_half(d)) {
-    if (fused_attention(d, s, q, k, v, mask, out, lse)) return;
-    Widened w(d, s);
+  if (fused_attention(d, s, q, k, v, mask, out, lse)) return;
+  if (Dense::is_needed(d, s, {q, k, v, out})) {
+    Dense w(d, s);
     Heads y = w.room(s.heads, s.queries, s.value_width);
-    attention(DType::F32, s, w.in(q, s.heads, s.queries, s.width),
+    attention(w.type(), s, w.in(q, s.heads, s.queries, s.width),
               w.in(k, s.key_heads, s.keys, s.width), w.in(v, s.key_heads, s.keys, s.value_width),
               w.in(mask), y, lse);
     return w.out(out, y, s.heads, s.queries, s.value_width);
@@ -216,12 +224,12 @@ void attention_backward(DType d, const AttentionShape& s, Heads g, Heads q, Head
                         ScoreMask mask, Heads out, const void* lse, Heads gq, Heads gk, Heads gv) {
   int64_t lines = s.batch * s.heads * s.queries;
   if (lines == 0) return;
-  if (is_half(d)) {
-    if (fused_attention_backward(d, s, g, q, k, v, mask, out, lse, gq, gk, gv)) return;
-    Widened w(d, s);
+  if (fused_attention_backward(d, s, g, q, k, v, mask, out, lse, gq, gk, gv)) return;
+  if (Dense::is_needed(d, s, {g, q, k, v, gq, gk, gv})) {
+    Dense w(d, s);
     Heads to_q = w.room(s.heads, s.queries, s.width), to_k = w.room(s.key_heads, s.keys, s.width),
           to_v = w.room(s.key_heads, s.keys, s.value_width);
-    attention_backward(DType::F32, s, w.in(g, s.heads, s.queries, s.value_width),
+    attention_backward(w.type(), s, w.in(g, s.heads, s.queries, s.value_width),
                        w.in(q, s.heads, s.queries, s.width), w.in(k, s.key_heads, s.keys, s.width),
                        w.in(v, s.key_heads, s.keys, s.value_width), w.in(mask), {}, lse, to_q, to_k,
                        to_v);

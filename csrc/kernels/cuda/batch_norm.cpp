@@ -1,4 +1,8 @@
-// Normalisation of channels: [batch, channels, inner]. A block has a channel, or a group of them.
+// Normalisation of channels: [batch, channels, inner]. Those that share statistics are a line, which
+// several blocks share.
+#include <algorithm>
+#include <string>
+
 #include "kernels/cuda/kernels.h"
 
 namespace rl::cuda {
@@ -9,76 +13,151 @@ constexpr char kText[] = R"(
 struct Shape {
   int64 batch, channels, inner, groups;
 };
+struct Place {
+  int64 line, rest;
+};
+// i / n and i % n; most often both fit 32 bits, which are divided ten times as fast.
+__device__ inline Place divided(int64 i, int64 n) {
+  Place p;
+  if (((i | n) >> 32) == 0) {
+    p.line = uint32(i) / uint32(n);
+    p.rest = uint32(i) - uint32(p.line) * uint32(n);
+  } else {
+    p.line = i / n;
+    p.rest = i - p.line * n;
+  }
+  return p;
+}
 // Element k of those that share statistics: of a channel, or of a group of one image.
 struct Line {
   int64 start, n, step, run;
-  __device__ int64 at(int64 k) const { return start + k / run * step + k % run; }
+  __device__ int64 at(int64 k) const {
+    Place p = divided(k, run);
+    return start + p.line * step + p.rest;
+  }
 };
 __device__ inline Line channel(const Shape& s, int64 c) {
   Line l = {c * s.inner, s.batch * s.inner, s.channels * s.inner, s.inner};
   return l;
 }
-__device__ inline Line group(const Shape& s, int64 g) {
+__device__ inline Line line(const Shape& s, int64 at) {
+  if (!s.groups) return channel(s, at);
   int64 n = s.channels / s.groups * s.inner;
-  Line l = {g * n, n, n, n};
+  Line l = {at * n, n, n, n};
   return l;
 }
-extern "C" __global__ void statistics(const T* x, T* mean, T* rstd, T* variance, Shape s,
-                                      double eps) {
-  Line l = s.groups ? group(s, blockIdx.x) : channel(s, blockIdx.x);
-  A m = 0, squares = 0;
-  for (int64 k = threadIdx.x; k < l.n; k += blockDim.x) m += A(x[l.at(k)]);
-  m = block_all(m, A(0), Plus()) / A(l.n);
-  for (int64 k = threadIdx.x; k < l.n; k += blockDim.x) {
-    A c = A(x[l.at(k)]) - m;
+// The part of a line that a block has: [begin, end).
+struct Range {
+  int64 begin, end;
+};
+__device__ inline Range part(const Line& l) {
+  int64 each = (l.n + gridDim.y - 1) / gridDim.y;
+  Range r = {each * blockIdx.y, each * blockIdx.y + each};
+  if (r.begin > l.n) r.begin = l.n;
+  if (r.end > l.n) r.end = l.n;
+  return r;
+}
+
+// The count, the mean and the sum of squares about it, of every part of a line.
+extern "C" __global__ void moments(const T* x, A* parts, Shape s) {
+  Line l = line(s, blockIdx.x);
+  Range r = part(l);
+  A sum = 0, squares = 0;
+  for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) sum += A(x[l.at(k)]);
+  A n = A(r.end - r.begin), mean = n == 0 ? A(0) : block_all(sum, A(0), Plus()) / n;
+  for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
+    A c = A(x[l.at(k)]) - mean;
     squares += c * c;
   }
   squares = block_all(squares, A(0), Plus());
   if (threadIdx.x != 0) return;
-  double v = double(squares) / double(l.n);
-  mean[blockIdx.x] = T(m);
-  rstd[blockIdx.x] = T(A(1 / sqrt(v + eps)));
-  if (variance) variance[blockIdx.x] = T(A(v));
+  A* to = parts + 3 * (int64(blockIdx.x) * gridDim.y + blockIdx.y);
+  to[0] = n;
+  to[1] = mean;
+  to[2] = squares;
 }
-__device__ inline int64 line_of(const Shape& s, int64 i, int64 c) {
-  return s.groups ? i / (s.channels * s.inner) * s.groups + c / (s.channels / s.groups) : c;
-}
-extern "C" __global__ void normalize(const T* x, const T* w, const T* b, const T* mean,
-                                     const T* rstd, T* y, Shape s) {
-  RL_EACH(i, s.batch * s.channels * s.inner) {
-    int64 c = i / s.inner % s.channels, l = line_of(s, i, c);
-    A v = (A(x[i]) - A(mean[l])) * A(rstd[l]);
-    if (w) v = v * A(w[c]);
-    if (b) v = v + A(b[c]);
-    y[i] = T(v);
+// A thread for every line joins its parts, in order.
+extern "C" __global__ void statistics(const A* parts, int count, T* mean, T* rstd, T* variance,
+                                      int64 lines, double eps) {
+  RL_EACH(i, lines) {
+    double n = 0, m = 0, squares = 0;
+    for (int k = 0; k < count; k++) {
+      const A* of = parts + 3 * (i * count + k);
+      if (of[0] == 0) continue;
+      double more = of[0], apart = double(of[1]) - m, all = n + more;
+      m += apart * more / all;
+      squares += double(of[2]) + apart * apart * n * more / all;
+      n = all;
+    }
+    double v = squares / n;
+    mean[i] = T(A(m));
+    rstd[i] = T(A(1 / sqrt(v + eps)));
+    if (variance) variance[i] = T(A(v));
   }
 }
-// For each line the sums of g * w and of g * w * (x - mean).
-extern "C" __global__ void sums(const T* g, const T* x, const T* w, const T* mean, A* out,
+__device__ inline int64 line_of(const Shape& s, Place plane) {
+  Place p = divided(plane.line, s.channels);
+  return s.groups ? p.line * s.groups + p.rest / (s.channels / s.groups) : p.rest;
+}
+template <class V, int N> struct alignas(sizeof(V) * N) Vector { V x[N]; };
+// LANES elements of one plane at a time.
+extern "C" __global__ void normalize(const T* x, const T* w, const T* b, const T* mean,
+                                     const T* rstd, T* y, Shape s) {
+  typedef Vector<T, LANES> V;
+  RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
+    Place plane = divided(i * LANES, s.inner);
+    int64 c = divided(plane.line, s.channels).rest, l = line_of(s, plane);
+    A m = A(mean[l]), r = A(rstd[l]), scale = w ? A(w[c]) : A(1), shift = b ? A(b[c]) : A(0);
+    V v = ((const V*)x)[i];
+    for (int e = 0; e < LANES; e++) v.x[e] = T((A(v.x[e]) - m) * r * scale + shift);
+    ((V*)y)[i] = v;
+  }
+}
+// For each part of a line the sums of g * w and of g * w * (x - mean); w is null for channels.
+extern "C" __global__ void sums(const T* g, const T* x, const T* w, const T* mean, A* parts,
                                 Shape s) {
-  Line l = s.groups ? group(s, blockIdx.x) : channel(s, blockIdx.x);
+  Line l = line(s, blockIdx.x);
+  Range r = part(l);
   A m = A(mean[blockIdx.x]), sum = 0, dot = 0;
-  for (int64 k = threadIdx.x; k < l.n; k += blockDim.x) {
+  for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
     int64 at = l.at(k);
     A v = A(g[at]);
-    if (w) v = v * A(w[at / s.inner % s.channels]);
+    if (w) v = v * A(w[divided(divided(at, s.inner).line, s.channels).rest]);
     sum += v;
     dot += v * (A(x[at]) - m);
   }
   sum = block_all(sum, A(0), Plus());
   dot = block_all(dot, A(0), Plus());
   if (threadIdx.x != 0) return;
-  out[2 * blockIdx.x] = sum;
-  out[2 * blockIdx.x + 1] = dot;
+  A* to = parts + 2 * (int64(blockIdx.x) * gridDim.y + blockIdx.y);
+  to[0] = sum;
+  to[1] = dot;
 }
+// Joins them; of channels they are the gradients of weight and bias too.
+extern "C" __global__ void join_sums(const A* parts, int count, const T* w, const T* rstd, A* out,
+                                     T* gw, T* gb, int64 lines) {
+  RL_EACH(i, lines) {
+    double sum = 0, dot = 0;
+    for (int k = 0; k < count; k++) {
+      sum += double(parts[2 * (i * count + k)]);
+      dot += double(parts[2 * (i * count + k) + 1]);
+    }
+    double factor = w ? double(A(w[i])) : 1;
+    out[2 * i] = A(sum * factor);
+    out[2 * i + 1] = A(dot * factor);
+    if (gw) gw[i] = T(A(dot * double(A(rstd[i]))));
+    if (gb) gb[i] = T(A(sum));
+  }
+}
+// Of groups: a block for every channel.
 extern "C" __global__ void weight_gradients(const T* g, const T* x, const T* mean, const T* rstd,
                                             T* gw, T* gb, Shape s) {
   Line l = channel(s, blockIdx.x);
   A weight = 0, bias = 0;
   for (int64 k = threadIdx.x; k < l.n; k += blockDim.x) {
-    int64 at = l.at(k), line = line_of(s, at, blockIdx.x);
+    int64 at = l.at(k), of = line_of(s, divided(at, s.inner));
     A v = A(g[at]);
-    weight += v * (A(x[at]) - A(mean[line])) * A(rstd[line]);
+    weight += v * (A(x[at]) - A(mean[of])) * A(rstd[of]);
     bias += v;
   }
   weight = block_all(weight, A(0), Plus());
@@ -89,14 +168,20 @@ extern "C" __global__ void weight_gradients(const T* g, const T* x, const T* mea
 }
 extern "C" __global__ void input_gradient(const T* g, const T* x, const T* w, const T* mean,
                                           const T* rstd, const A* sums, T* gx, Shape s, int given) {
+  typedef Vector<T, LANES> V;
   int64 n = s.groups ? s.channels / s.groups * s.inner : s.batch * s.inner;
-  RL_EACH(i, s.batch * s.channels * s.inner) {
-    int64 c = i / s.inner % s.channels, l = line_of(s, i, c);
-    A v = A(g[i]), r = A(rstd[l]);
-    if (w) v = v * A(w[c]);
-    if (!given)
-      v = v - sums[2 * l] / A(n) - (A(x[i]) - A(mean[l])) * (sums[2 * l + 1] * r * r / A(n));
-    gx[i] = T(r * v);
+  RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
+    Place plane = divided(i * LANES, s.inner);
+    int64 c = divided(plane.line, s.channels).rest, l = line_of(s, plane);
+    A r = A(rstd[l]), scale = w ? A(w[c]) : A(1), m = A(mean[l]), shift = 0, slope = 0;
+    if (!given) {
+      shift = sums[2 * l] / A(n);
+      slope = sums[2 * l + 1] * r * r / A(n);
+    }
+    V v = ((const V*)g)[i], of = ((const V*)x)[i];
+    for (int e = 0; e < LANES; e++)
+      v.x[e] = T(r * (A(v.x[e]) * scale - shift - (A(of.x[e]) - m) * slope));
+    ((V*)gx)[i] = v;
   }
 }
 )";
@@ -105,25 +190,74 @@ struct Shape {
   int64_t batch, channels, inner, groups;
 };
 
+const std::string& text_of(int lanes) {
+  static const std::string texts[] = {std::string("#define LANES 1\n") + kText,
+                                      std::string("#define LANES 4\n") + kText};
+  return texts[lanes == 4];
+}
+
+// Four elements of a plane at a time, where they lie at multiples of their size.
+Function spread(const char* name, DType d, const Shape& s, uint64_t addresses, int& lanes) {
+  static Kernel all[] = {{text_of(1).c_str(), "normalize"},
+                         {text_of(4).c_str(), "normalize"},
+                         {text_of(1).c_str(), "input_gradient"},
+                         {text_of(4).c_str(), "input_gradient"}};
+  lanes = s.inner % 4 == 0 && addresses % uint64_t(4 * itemsize(d)) == 0 ? 4 : 1;
+  return all[(name[0] == 'i' ? 2 : 0) + (lanes == 4)].of(d);
+}
+
+// How many blocks share a line: enough to fill the device, each with some thousand elements.
+int parts_of(int64_t lines, int64_t n) {
+  int64_t wanted = (int64_t(multiprocessors) * 8 + lines - 1) / std::max<int64_t>(lines, 1);
+  return int(std::clamp<int64_t>(std::min(wanted, n / 2048), 1, 512));
+}
+
+void normalize_all(DType d, const void* x, const void* w, const void* b, const void* mean,
+                   const void* rstd, void* y, const Shape& s) {
+  int64_t n = s.batch * s.channels * s.inner;
+  if (!n) return;
+  int lanes;
+  Function f = spread("normalize", d, s, uint64_t(x) | uint64_t(y), lanes);
+  launch(f, grid_for(n / lanes, 256), 256, x, w, b, mean, rstd, y, s);
+}
+
 void forward(DType d, const void* x, const void* w, const void* b, void* y, void* mean, void* rstd,
              void* variance, const Shape& s, double eps) {
-  static Kernel statistics(kText, "statistics"), normalize(kText, "normalize");
+  static Kernel moments(text_of(1).c_str(), "moments"),
+      statistics(text_of(1).c_str(), "statistics");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
-  if (lines) launch(statistics.of(d), {unsigned(lines)}, 256, x, mean, rstd, variance, s, eps);
-  if (n) launch(normalize.of(d), grid_for(n, 256), 256, x, w, b, mean, rstd, y, s);
+  if (!lines) return;
+  int count = parts_of(lines, n / lines);
+  Scratch parts(lines * count * 3 * 8);
+  launch(moments.of(d), {unsigned(lines), unsigned(count)}, 256, x, parts.get<void>(), s);
+  launch(statistics.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, mean, rstd, variance,
+         lines, eps);
+  normalize_all(d, x, w, b, mean, rstd, y, s);
 }
 
 void backward(DType d, const void* g, const void* x, const void* w, const void* mean,
               const void* rstd, void* gx, void* gw, void* gb, const Shape& s, bool given) {
-  static Kernel sums(kText, "sums"), weights(kText, "weight_gradients"),
-      input(kText, "input_gradient");
+  static Kernel sums(text_of(1).c_str(), "sums"), join(text_of(1).c_str(), "join_sums"),
+      weights(text_of(1).c_str(), "weight_gradients");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
-  if ((gw || gb) && s.channels)
-    launch(weights.of(d), {unsigned(s.channels)}, 256, g, x, mean, rstd, gw, gb, s);
-  if (!gx || !n) return;
+  if (!lines) return;
+  bool apart = s.groups && (gw || gb);
+  if (apart) launch(weights.of(d), {unsigned(s.channels)}, 256, g, x, mean, rstd, gw, gb, s);
   Scratch room(lines * 16);
-  if (!given) launch(sums.of(d), {unsigned(lines)}, 256, g, x, w, mean, room.get<void>(), s);
-  launch(input.of(d), grid_for(n, 256), 256, g, x, w, mean, rstd, room.get<void>(), gx, s,
+  if ((gx && !given) || (!s.groups && (gw || gb))) {
+    int count = parts_of(lines, n / lines);
+    Scratch parts(lines * count * 2 * 8);
+    const void* none = nullptr;
+    void* no_gradient = nullptr;
+    launch(sums.of(d), {unsigned(lines), unsigned(count)}, 256, g, x, s.groups ? w : none, mean,
+           parts.get<void>(), s);
+    launch(join.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, s.groups ? none : w, rstd,
+           room.get<void>(), apart ? no_gradient : gw, apart ? no_gradient : gb, lines);
+  }
+  if (!gx || !n) return;
+  int lanes;
+  Function f = spread("input_gradient", d, s, uint64_t(g) | uint64_t(x) | uint64_t(gx), lanes);
+  launch(f, grid_for(n / lanes, 256), 256, g, x, w, mean, rstd, room.get<void>(), gx, s,
          int(given));
 }
 
@@ -139,9 +273,7 @@ void batch_norm(DType d, const void* x, const void* w, const void* b, void* y, v
 }
 void batch_norm_given(DType d, const void* x, const void* w, const void* b, const void* mean,
                       const void* rstd, void* y, ChannelShape s) {
-  static Kernel normalize(kText, "normalize");
-  int64_t n = s.batch * s.channels * s.inner;
-  if (n) launch(normalize.of(d), grid_for(n, 256), 256, x, w, b, mean, rstd, y, shape(s, 0));
+  normalize_all(d, x, w, b, mean, rstd, y, shape(s, 0));
 }
 void batch_norm_backward(DType d, const void* g, const void* x, const void* w, const void* mean,
                          const void* rstd, void* gx, void* gw, void* gb, ChannelShape s,

@@ -1,5 +1,6 @@
 // Bessel functions and Airy's function. Derivatives by the recurrences of neighbouring orders, which
 // hold at 0 too.
+#include "kernels/cpu/special_lanes.h"
 #include "ops/pointwise/special_code.h"
 
 namespace rl {
@@ -20,14 +21,20 @@ RL_CODE_OF(scaled_bessel_i, "scaled_bessel_i")
 #define RL_LIBM(name, function, op) RL_ORDER(name, ::function(x), call_symbol(#function, {x}), op)
 #define RL_KIND(name, code, order, op) \
   RL_ORDER(name, special::code(x, order), call_symbol(#code, {x, Symbol(order)}), op)
+// With single precision of its own.
+#define RL_QUICK(name, code, order, scaled, op)                                   \
+  inline double name(double x) { return special::code(x, order); }                \
+  RL_INLINE float name(float x) { return special::bessel_i01<order, scaled>(x); } \
+  inline Var name(const Var& x) { return call_pointwise(op, {x}); }               \
+  inline Symbol name(const Symbol& x) { return call_symbol(#code, {x, Symbol(order)}); }
 RL_LIBM(bessel_j0, j0, "bessel_j0")
 RL_LIBM(bessel_j1, j1, "bessel_j1")
 RL_LIBM(bessel_y0, y0, "bessel_y0")
 RL_LIBM(bessel_y1, y1, "bessel_y1")
-RL_KIND(i0, modified_bessel_i, 0, "i0")
-RL_KIND(i1, modified_bessel_i, 1, "i1")
-RL_KIND(i0e, scaled_bessel_i, 0, "i0e")
-RL_KIND(i1e, scaled_bessel_i, 1, "i1e")
+RL_QUICK(i0, modified_bessel_i, 0, false, "i0")
+RL_QUICK(i1, modified_bessel_i, 1, false, "i1")
+RL_QUICK(i0e, scaled_bessel_i, 0, true, "i0e")
+RL_QUICK(i1e, scaled_bessel_i, 1, true, "i1e")
 RL_KIND(k0, modified_bessel_k, 0, "modified_bessel_k0")
 RL_KIND(k1, modified_bessel_k, 1, "modified_bessel_k1")
 RL_KIND(k0e, scaled_bessel_k, 0, "scaled_modified_bessel_k0")
@@ -35,6 +42,7 @@ RL_KIND(k1e, scaled_bessel_k, 1, "scaled_modified_bessel_k1")
 RL_KIND(airy_ai, airy, 0, "airy_ai")
 RL_KIND(airy_slope, airy, 1, "airy_slope")
 #undef RL_KIND
+#undef RL_QUICK
 #undef RL_LIBM
 #undef RL_ORDER
 
@@ -97,6 +105,7 @@ struct I0 : SpecialUnary<I0> {
   static constexpr auto module = "";
   static constexpr bool method = true;
   static constexpr bool inplace = true;
+  static constexpr bool scalar = false;
   static constexpr double cost = 40;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x) { return i0(x); }
@@ -108,6 +117,7 @@ struct I1 : SpecialUnary<I1> {
   static constexpr auto name = "i1";
   static constexpr auto grad_name = "SpecialI1Backward0";
   static constexpr auto doc = "i1(x): the modified Bessel function of the first kind of order 1.";
+  static constexpr bool scalar = false;
   static constexpr double cost = 40;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x) { return i1(x); }
@@ -121,6 +131,7 @@ struct I0e : SpecialUnary<I0e> {
   static constexpr auto name = "i0e";
   static constexpr auto grad_name = "SpecialI0EBackward0";
   static constexpr auto doc = "i0e(x): exp(-|x|) * i0(x), which does not overflow.";
+  static constexpr bool scalar = false;
   static constexpr double cost = 40;
   static constexpr Save saves[] = {Save::A | Save::Out};
   template <class V> static V value(V x) { return i0e(x); }
@@ -132,6 +143,7 @@ struct I1e : SpecialUnary<I1e> {
   static constexpr auto name = "i1e";
   static constexpr auto grad_name = "SpecialI1EBackward0";
   static constexpr auto doc = "i1e(x): exp(-|x|) * i1(x), which does not overflow.";
+  static constexpr bool scalar = false;
   static constexpr double cost = 40;
   static constexpr Save saves[] = {Save::A | Save::Out};
   template <class V> static V value(V x) { return i1e(x); }

@@ -1,6 +1,7 @@
 // Special functions: the error function, the normal distribution, the gamma function and its relatives,
 // sinc.
 #include "call/op.h"
+#include "kernels/cpu/special_lanes.h"
 #include "ops/functions.h"
 #include "ops/pointwise/special_code.h"
 
@@ -9,28 +10,13 @@ namespace rl {
 namespace math {
 namespace {
 
-// A rational start (Giles, "Approximating the erfinv function"), then two of Halley's steps.
-RL_INLINE double erfinv(double x) {
-  double a = abs(x), w = -log((1 - a) * (1 + a));
-  double s = w - 2.5, t = sqrt(w) - 3;
-  double near = 2.81022636e-08, far = -0.000200214257;
-  for (double c : {3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-                   -0.00417768164, 0.246640727, 1.50140941})
-    near = near * s + c;
-  for (double c : {0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-                   0.00943887047, 1.00167406, 2.83297682})
-    far = far * t + c;
-  // erfc(y) is about exp(-y * y) / (y * sqrt(pi)).
-  double tail = sqrt(w + M_LN2 - 0.5 * log(M_PI * w));
-  double y = where(w < 5, near * a, where(w < 16, far * a, tail));
-  for (int step = 0; step < 2; step++) {
-    double residual = where(a < 0.5, erf(y) - a, (1 - a) - erfc(y));
-    double u = residual * exp(y * y) * (1 / M_2_SQRTPI);
-    y = y - u / (1 + u * y);
-  }
-  return copysign(where(a == 1, HUGE_VAL, y), x);
+template <class T>
+RL_INLINE T inverse_of_erf(T x) {
+  T a = abs(x), y = special::erf_inverse(a, -log((1 - a) * (1 + a)));
+  return copysign(where(a == 1, T(HUGE_VAL), y), x);
 }
-RL_INLINE float erfinv(float x) { return float(erfinv(double(x))); }
+RL_INLINE double erfinv(double x) { return inverse_of_erf(x); }
+RL_INLINE float erfinv(float x) { return inverse_of_erf(x); }
 inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
@@ -83,7 +69,7 @@ RL_SPECIAL(Erf, erf, "real", 6, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
            "the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.")
 RL_SPECIAL(Erfc, erfc, "real", 8, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
            "1 - erf(x), accurate for large x.")
-RL_SPECIAL(Erfinv, erfinv, "unit", 60, false, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
+RL_SPECIAL(Erfinv, erfinv, "unit", 20, false, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
            "the inverse of erf.")
 RL_SPECIAL(Lgamma, lgamma, "positive", 30, true, Save::A, digamma(x),
            "the logarithm of |gamma(x)|.")
@@ -152,8 +138,8 @@ RL_OP(Mvlgamma)
     static constexpr auto grad_name = grad;                                           \
     static constexpr auto doc = label "(x): " text;                                   \
     static constexpr auto domain = area;                                              \
-    static constexpr double cost = 60;                                                \
-    static constexpr bool scalar = false; /* slopes call exp, which is vectorised */  \
+    static constexpr double cost = 20;                                                \
+    static constexpr bool scalar = false;                                             \
     static constexpr Save saves[] = {reads};                                          \
     template <class V> static V value(V x) { return function(x); }                    \
     template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) { \

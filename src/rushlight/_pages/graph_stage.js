@@ -71,10 +71,14 @@ const Stage = (() => {
     pen.strokeStyle = colour;
     pen.lineWidth = Math.max(wide, 0.7 / scale);
     pen.beginPath();
-    for (const e of list) {
-      const b = view.bounds[e];
+    let drawn = 0;
+    // Of very many that are hardly seen, some stand for all; long paths are slow to stroke.
+    const every = plain ? Math.max(1, Math.round((list.length * (seen[3] - seen[1])) / view.size[1] / 2500)) : 1;
+    for (let at = 0; at < list.length; at += every) {
+      const e = list[at], b = view.bounds[e];
       if (b[2] < seen[0] || b[0] > seen[2] || b[3] < seen[1] || b[1] > seen[3]) continue;
       trace(view.routes[e], plain);
+      if (++drawn % 128 === 0) { pen.stroke(); pen.beginPath(); }
     }
     pen.stroke();
     if (scale < 0.3) return;
@@ -119,7 +123,8 @@ const Stage = (() => {
     }
     const withText = scale > 0.32;
     const line = RL.colour("line-2"), ink3 = RL.colour("ink-3"), accent = RL.colour("accent");
-    const small = scale < 0.12;
+    const small = scale < 0.12, card = RL.colour("card");
+    let last = null;
     pen.textAlign = "center";
     pen.textBaseline = "alphabetic";
     for (let at = G.firstBelow(view, seen[1] - G.H); at < view.tops.length && view.tops[at] <= seen[3]; at++) {
@@ -127,13 +132,14 @@ const Stage = (() => {
       const x = view.x[i], y = view.y[i], w = view.w[i];
       if (x + w < seen[0] || x > seen[2]) continue;
       const [fill, ink] = fills[i];
-      const dim = state.lit && !state.lit.has(i);
-      pen.globalAlpha = dim ? 0.22 : 1;
-      pen.fillStyle = fill;
+      const alpha = state.lit && !state.lit.has(i) ? 0.22 : 1;
+      if (alpha !== pen.globalAlpha) pen.globalAlpha = alpha;
       if (small) {
-        pen.fillStyle = state.colour === "kind" && fill === RL.colour("card") ? line : fill;
+        const wanted = fill === card ? line : fill;
+        if (wanted !== last) pen.fillStyle = last = wanted;
         pen.fillRect(x, y, w, G.H);
       } else {
+        pen.fillStyle = fill;
         const kind = G.kind(view, i);
         const r = kind === "parameter" || kind === "leaf" ? G.H / 2 : 6;
         pen.beginPath();

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.graphview._collect import Saved as Saved
 from rushlight.graphview._collect import Spans, Step, collect
+from rushlight.graphview._summary import Summary as Summary
+from rushlight.graphview._summary import summary as summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Graph", "graph"]
+__all__ = ["Graph", "graph", "summary"]
 
 _DRAWN = 400  # boxes that a picture may have before modules are drawn as one
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rushlight import _C
+from rushlight import _C, strided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -154,7 +154,15 @@ def _walk(roots: Sequence[Any]) -> list[Any]:
     return sorted(seen, key=lambda node: (first_use.get(node, seen[node]), node not in first_use))
 
 
-def _saved(node: Any, counted: set[int], is_parameter: Any) -> tuple[list[Saved], int]:
+def _memory_of(tensor: Any) -> int:
+    """Tells tensors on the same memory by the same number."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() or id(storage)
+
+
+def _saved(
+    node: Any, counted: set[int], leaves: set[int], is_parameter: Any
+) -> tuple[list[Saved], int]:
     """What a node keeps, and how many bytes of that nobody before it keeps."""
     found, total = [], 0
     for argument, tensor, packed in node._kept:
@@ -166,16 +174,17 @@ def _saved(node: Any, counted: set[int], is_parameter: Any) -> tuple[list[Saved]
         note, size = "", 0
         if tensor.is_leaf and tensor.requires_grad:
             note = "parameter" if is_parameter(tensor) else "leaf"
-        elif tensor.device.type == "meta":
-            note = "meta"
+        elif tensor.device.type == "meta" or tensor.layout is not strided:
+            note = "meta" if tensor.device.type == "meta" else "sparse"
         else:
-            storage = tensor.untyped_storage()
-            key = storage.data_ptr() or id(storage)
-            if key in counted:
+            key = _memory_of(tensor)
+            if key in leaves:
+                note = "view of a leaf"
+            elif key in counted:
                 note = "shared"
             else:
                 counted.add(key)
-                size = storage.nbytes()
+                size = tensor.untyped_storage().nbytes()
         found.append(Saved(argument, tuple(tensor.shape), _dtype(tensor.dtype), size, note))
         total += size
     return found, total
@@ -193,6 +202,8 @@ def collect(
     numbers = {node: i for i, node in enumerate(nodes)}
     ends = {node for _, node in roots}
     counted: set[int] = set()
+    variables = [v for node in nodes if (v := getattr(node, "variable", None)) is not None]
+    leaves = {_memory_of(v) for v in variables if v.device.type != "meta" and v.layout is strided}
 
     def is_parameter(tensor: Any) -> bool:
         return id(tensor) in names or isinstance(tensor, Parameter)
@@ -216,7 +227,7 @@ def collect(
                 step.norm = float(grad.detach().norm())
         else:
             metadata = node._input_metadata
-            saved, total = _saved(node, counted, is_parameter)
+            saved, total = _saved(node, counted, leaves, is_parameter)
             step = Step(
                 i, node.name(), "output" if node in ends else "op",
                 tuple(metadata[0].shape) if metadata else None,
