@@ -83,7 +83,7 @@ COMPUTED = [
     (r"abs(olute)?_\(", r"In-place abs is not supported for complex tensors", "values are cast"),
     (r"", r"must have the same dtype, but got|result dtype \w+ does not match", "promotion"),
     (r"", r"expected dtype [\w:<> ]+ for `\w+` but got dtype", "promotion"),
-    (r"triangular_solve", r"has a different size than", "a triangle for a batch"),
+    (r"triangular_solve|lu_unpack", r"has a different size than", "a triangle for a batch"),
     (r"lu_unpack", r"must match the size of tensor b \(0\)", "no data asked for"),
     (r"fftshift", r"`shifts` required", "of a number, a copy"),
     (DERIVES, r"unresolved conjugated tensors", "what fft gives is conjugated lazily there"),
@@ -242,7 +242,8 @@ RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid)\(.*out="
 WRONG = [
     (NORMS + "|logcumsumexp", 3),
     (r"det\(|householder_product|matrix_exp", 2),
-    (r"linalg\.(solve|inv)\(", 3),
+    (r"linalg\.(solve|inv)(_ex)?\(", 3),
+    (r"special\.i1e?\(", 2),
     (r"cholesky_(inverse|solve)|lstsq|triangular_solve", 1),
 ]
 NAN_THERE = r"norm|dist|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow"
