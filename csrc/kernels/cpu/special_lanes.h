@@ -11,12 +11,19 @@ namespace rl::special {
 
 #define RL_DEVICE RL_INLINE
 
-// A polynomial, the highest power first.
+// A polynomial, the highest power first: even and odd powers apart, so that no step waits for the
+// one before.
 RL_SHARED(
-    kSeries, template <class T, class... Rest> RL_DEVICE T series(T x, T first, Rest... rest) {
-      T y = first;
-      ((y = y * x + rest), ...);
-      return y;
+    kSeries,
+    template <class T> RL_DEVICE T pairs(T x, T, T odd, T even) {
+      return odd * x + even;
+    } template <class T, class... Rest>
+    RL_DEVICE T pairs(T x, T square, T odd, T even, T c, T d, Rest... rest) {
+      return pairs(x, square, odd * square + c, even * square + d, rest...);
+    } template <class T, class... Rest>
+    RL_DEVICE T series(T x, T first, T second, Rest... rest) {
+      if constexpr (sizeof...(rest) % 2 == 0) return pairs(x, x * x, first, second, rest...);
+      else return pairs(x, x * x, T(0), first, second, rest...);
     })
 
 // exp(x^2) erfc(x): below 0 by reflection with the rounding of x^2 made good, else (1 + x) times it in

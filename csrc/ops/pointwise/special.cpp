@@ -22,7 +22,10 @@ inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
 RL_CODE(digamma, "digamma")
 RL_CODE(scaled_erfc, "erfcx")
-RL_CODE(normal_cdf, "ndtr")
+RL_INLINE double normal_cdf(double x) { return special::normal_cdf(x); }
+RL_INLINE float normal_cdf(float x) { return float(0.5 * ::erfc(double(x) * -M_SQRT1_2)); }
+inline Var normal_cdf(const Var& x) { return call_pointwise("ndtr", {x}); }
+inline Symbol normal_cdf(const Symbol& x) { return call_symbol("normal_cdf", {x}); }
 RL_CODE(log_normal_cdf, "log_ndtr")
 RL_CODE(normal_quantile, "ndtri")
 RL_CODE_OF(scaled_erfc_integral, "scaled_erfc_integral")
