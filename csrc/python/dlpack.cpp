@@ -1,7 +1,9 @@
 // Tensors to and from other libraries by DLPack.
 #include "autograd/batch.h"
+#include "kernels/cuda/driver.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 
 namespace rl {
 namespace {
@@ -31,6 +33,7 @@ struct DLManagedTensor {
   void* context;
   void (*deleter)(DLManagedTensor*);
 };
+constexpr int32_t kHostMemory = 1, kCudaMemory = 2, kPinnedMemory = 3;
 enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 
 DLDataType dl_type(DType d) {
@@ -55,15 +58,13 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     Tensor* t = as_tensor(o);
     if (requires_grad(t))
       fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
-    require_plain(t, "sharing the memory");
-    if (t->device().type == Device::CUDA)
-      fail_as(PyExc_BufferError,
-              "to_dlpack: tensors of CUDA devices are not exported so far: call "
-              "cpu() first");
+    if (t->device().type != Device::CUDA) require_plain(t, "sharing the memory");
+    else if (batch_of(t)) refuse_batched("sharing the memory");
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
-    e->managed.tensor = {t->data(),         {1, 0}, t->dim(), dl_type(t->dtype), e->sizes.data(),
+    DLDevice device{t->device().type == Device::CUDA ? kCudaMemory : kHostMemory, 0};
+    e->managed.tensor = {t->data(),         device, t->dim(), dl_type(t->dtype), e->sizes.data(),
                          e->strides.data(), 0};
     e->managed.context = e;
     e->managed.deleter = [](DLManagedTensor* m) {
@@ -94,8 +95,12 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
               "capsules can be consumed only once.");
     auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
     const DLTensor& d = m->tensor;
-    if (d.device.type != 1)
-      fail_as(PyExc_BufferError, "from_dlpack: only CPU memory can be imported");
+    bool cuda = d.device.type == kCudaMemory && d.device.id == 0 && cuda::is_started();
+    if (!cuda && d.device.type != kHostMemory && d.device.type != kPinnedMemory)
+      fail_as(PyExc_BufferError,
+              "from_dlpack: only memory of the CPU and of the CUDA device in use can be imported, "
+              "got device type ",
+              d.device.type, " number ", d.device.id);
     int found = -1;
     for (int i = 0; i < kDTypes; i++) {
       DLDataType type = dl_type(DType(i));
@@ -120,13 +125,39 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     PyCapsule_SetName(capsule, "used_dltensor");
     char* data = static_cast<char*>(d.data) + d.byte_offset;
     Storage* s = foreign_storage(data, reach * itemsize(DType(found)), owner);
+    if (cuda) s->device = Device{Device::CUDA, 0};
     return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, DType(found)).release());
+  });
+}
+
+// _cuda_share(address, sizes, strides in elements, dtype, owner): memory of the device that another
+// library owns.
+PyObject* share_cuda(PyObject*, PyObject* args) {
+  unsigned long long address;
+  PyObject *sizes_given, *strides_given, *dtype, *owner;
+  if (!PyArg_ParseTuple(args, "KOOOO", &address, &sizes_given, &strides_given, &dtype, &owner))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    Ints sizes, strides;
+    for (auto [from, to] : {std::pair{sizes_given, &sizes}, std::pair{strides_given, &strides}})
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from); i++)
+        to->push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(from, i)));
+    if (PyErr_Occurred()) throw PythonError{};
+    int64_t reach = element_count(sizes) ? 1 : 0;
+    for (int i = 0; i < sizes.size(); i++)
+      if (reach) reach += (sizes[i] - 1) * strides[i];
+    DType d = dtype_value(dtype);
+    Storage* s =
+        foreign_storage(reinterpret_cast<void*>(address), reach * itemsize(d), Py_NewRef(owner));
+    s->device = Device{Device::CUDA, 0};
+    return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, d).release());
   });
 }
 
 }  // namespace
 
 PyMethodDef dlpack_functions[] = {
+    {"_cuda_share", share_cuda, METH_VARARGS, nullptr},
     {"_to_dlpack", to_dlpack, METH_O, nullptr},
     {"_from_dlpack", from_dlpack, METH_O, nullptr},
     {},

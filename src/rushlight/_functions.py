@@ -84,11 +84,17 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if isinstance(data, UntypedStorage):
         data = data._bytes
+    wanted = {k: v for k, v in (("dtype", dtype), ("device", device)) if v is not None}
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
+        return data.to(**wanted) if wanted else data
+    if hasattr(data, "__cuda_array_interface__"):
+        from rushlight.cuda import _sharing
+
+        shared = _sharing.tensor_of(data)
+        return shared.to(**wanted) if wanted else shared
     if type(data).__module__ == "numpy" and hasattr(data, "__array_interface__") and data.ndim > 0:
         shared = from_numpy(data)
-        return shared if dtype is None else shared.to(dtype)
+        return shared.to(**wanted) if wanted else shared
     return _C._tensor(data, dtype, device, False)
 
 
@@ -195,9 +201,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
     tensor([0, 1, 2])
     """
     if hasattr(ext_tensor, "__dlpack__"):
-        if ext_tensor.__dlpack_device__()[0] != 1:
-            raise BufferError("from_dlpack: only CPU memory can be imported")
-        ext_tensor = ext_tensor.__dlpack__()
+        if ext_tensor.__dlpack_device__()[0] == 2:
+            from rushlight.cuda import _sharing
+
+            ext_tensor = _sharing.capsule_of(ext_tensor)
+        else:
+            ext_tensor = ext_tensor.__dlpack__()
     result = _C._from_dlpack(ext_tensor)
     return result.clone() if copy else result
 

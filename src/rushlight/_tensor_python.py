@@ -56,11 +56,22 @@ def __dlpack__(
     dl_device: Any = None,
     copy: Any = None,
 ) -> Any:
-    return _C._to_dlpack(self.clone() if copy else self)
+    shared = self.clone() if copy else self
+    if self.is_cuda:
+        from rushlight.cuda import _sharing
+
+        _sharing.let_follow(stream)
+    return _C._to_dlpack(shared)
 
 
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return (1, 0)
+    return (2, 0) if self.is_cuda else (1, 0)
+
+
+def __cuda_array_interface__(self: Tensor) -> dict[str, Any]:
+    from rushlight.cuda import _sharing
+
+    return _sharing.interface_of(self)
 
 
 def storage(self: Tensor) -> Any:
@@ -170,6 +181,7 @@ for _old, _today in {
     "__long__": "__int__", "__nonzero__": "__bool__",
 }.items():  # fmt: skip
     _methods[_old] = getattr(Tensor, _today)  # Python 2's names, which older programs call
+_methods["__cuda_array_interface__"] = property(__cuda_array_interface__)
 _methods["__module__"] = property(lambda self: type(self).__module__)  # of objects
 _methods["__init_subclass__"] = classmethod(__init_subclass__)
 _methods["__torch_dispatch__"] = classmethod(__torch_dispatch__)
