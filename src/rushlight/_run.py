@@ -120,6 +120,8 @@ def _code(path: str, file: str) -> CodeType:
 def _show(error: BaseException) -> None:
     """Prints the traceback as Python would, without this command's frames."""
     _clean(error, set())
+    # What the interpreter leaves behind of an exception that nobody caught.
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     finally:

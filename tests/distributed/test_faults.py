@@ -183,7 +183,7 @@ def absent_at_a_barrier(rank, size):
 
 
 def test_a_monitored_barrier_names_who_is_missing():
-    codes, outputs = outcome(absent_at_a_barrier, 3)
+    _, outputs = outcome(absent_at_a_barrier, 3)
     assert "[Rank 0]: Ranks 1 failed to pass monitoredBarrier in 1000 ms" in last_line(outputs[0])
     assert "Please check rank 0 logs" in last_line(outputs[2])
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SPINS = 200  # tests of a request before other processes get the core
-_YIELDS = 0.01  # seconds of giving way before sleeping
-_SLEEP = 0.0002
+_YIELDS = 0.002  # seconds of giving way before sleeping
+_SHORTEST, _LONGEST = 0.00005, 0.0005  # seconds of sleep between tests, then
+_SLEEP = 0.0002  # the same for the thread
 
 
 def user_site() -> tuple[str, int]:
@@ -113,7 +114,7 @@ class Work:
             if waited < _YIELDS:
                 os.sched_yield()
             else:
-                time.sleep(_SLEEP)
+                time.sleep(min(max(_SHORTEST, waited * 0.03), _LONGEST))
         if self._error is not None:
             raise self._error
 
