@@ -39,6 +39,6 @@ void check_anomaly(Node* node, const Pass& pass) {
     }
 }
 
-thread_local Node* evaluated = nullptr;
+constinit thread_local Node* evaluated = nullptr;
 
 }  // namespace rl

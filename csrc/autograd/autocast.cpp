@@ -6,8 +6,8 @@
 
 namespace rl {
 
-thread_local AutocastState autocast_state;
-thread_local DeviceAutocast device_autocast;
+constinit thread_local AutocastState autocast_state;
+constinit thread_local DeviceAutocast device_autocast;
 
 namespace {
 

@@ -5,8 +5,8 @@
 
 namespace rl {
 
-thread_local uint64_t modes_context = 0;
-thread_local bool modes_borrowed = false;
+constinit thread_local uint64_t modes_context = 0;
+constinit thread_local bool modes_borrowed = false;
 
 namespace {
 

@@ -9,8 +9,8 @@
 
 namespace rl {
 
-thread_local Modes modes;
-thread_local Node* node_in_making = nullptr;
+constinit thread_local Modes modes;
+constinit thread_local Node* node_in_making = nullptr;
 int64_t live_nodes = 0;
 
 namespace {

@@ -6,7 +6,7 @@
 
 namespace rl {
 
-thread_local Profile* profile = nullptr;
+constinit thread_local Profile* profile = nullptr;
 thread_local ProfileStacks profile_stacks;
 
 namespace {

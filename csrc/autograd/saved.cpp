@@ -15,7 +15,7 @@
 
 namespace rl {
 
-thread_local SavedHooks saved_hooks;
+constinit thread_local SavedHooks saved_hooks;
 
 namespace {
 

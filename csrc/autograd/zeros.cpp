@@ -6,7 +6,7 @@
 
 namespace rl {
 
-thread_local bool structural_zeros = false;
+constinit thread_local bool structural_zeros = false;
 
 bool all_zero(const Var* grads, uint32_t count) {
   GradMode off(false);

@@ -16,7 +16,7 @@
 
 namespace rl {
 
-thread_local int choice_dtype = -1;
+constinit thread_local int choice_dtype = -1;
 
 namespace {
 

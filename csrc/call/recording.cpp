@@ -7,7 +7,7 @@
 
 namespace rl {
 
-thread_local Recorder* recording = nullptr;
+constinit thread_local Recorder* recording = nullptr;
 
 namespace {
 
