@@ -28,6 +28,7 @@ SCRIPTS = [
     "deep",
     "leaks",
     "checkpoint",
+    "doctor",
     "train",
     "transforms",
     "modules",

@@ -123,8 +123,8 @@ newaxis = None
 # Loaded when first used.
 _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
-    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
-    "func", "functional", "futures", "fx", "hub", "jit", "library", "mps",
+    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "doctor", "export",
+    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "mps",
     "multiprocessing", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types",
     "serialization", "signal", "sparse", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
@@ -251,6 +251,7 @@ if TYPE_CHECKING:
     from rushlight.reporting import plot_grad_flow as plot_grad_flow, report as report
     from rushlight.compiler import compile as compile
     from rushlight.func import vmap as vmap
+    from rushlight.doctor import Doctor as doctor  # noqa: F401 - the module can be called
     from rushlight.serialization import load as load, save as save
 
 

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, ModuleType, TracebackType
+from typing import Any
 
 from rushlight import _alias, _missing
 
 # The modules whose frames are no part of the program.
 _RUNNER = (
     __name__, _alias.__name__, _missing.__name__, "rushlight.cli", "runpy",
-    "rushlight.reporting", "rushlight._commands.graph",
+    "rushlight.reporting", "rushlight._commands.graph", "rushlight._commands.doctor",
+    "rushlight.doctor._observer", "rushlight.doctor._watch",
 )  # fmt: skip
 
 
-def main(arguments: list[str]) -> int:
-    """Runs ``script.py ...``, ``-m module ...`` or ``- ...`` (standard input).
+def main(arguments: list[str], around: AbstractContextManager[Any] | None = None) -> int:
+    """Runs ``script.py ...``, ``-m module ...`` or ``- ...`` (standard input), in a block if given.
 
     Returns the exit status. SystemExit is the program's own affair.
     """
     _alias.install()
     try:
-        if arguments[0] == "-m":
-            _run_module(arguments[1], arguments[2:])
-        else:
-            _run_script(arguments[0], arguments[1:])
+        with around or nullcontext():
+            if arguments[0] == "-m":
+                _run_module(arguments[1], arguments[2:])
+            else:
+                _run_script(arguments[0], arguments[1:])
     except SystemExit:
         raise
     except BaseException as error:
@@ -34,10 +38,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def finished(arguments: list[str]) -> int:
+def finished(arguments: list[str], around: AbstractContextManager[Any] | None = None) -> int:
     """As ``main``, for who has something to do afterwards: SystemExit is a status too."""
     try:
-        return main(arguments)
+        return main(arguments, around)
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0

@@ -22,6 +22,10 @@ def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
+def _grads_to_clip(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in _as_list(parameters) if p.grad is not None]
+
+
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
@@ -66,7 +70,7 @@ def clip_grads_with_norm_(
     >>> w.grad
     tensor([0.6000, 0.8000])
     """
-    grads = [p.grad for p in _as_list(parameters) if p.grad is not None]
+    grads = _grads_to_clip(parameters)
     if not grads:
         return
     with no_grad():
@@ -140,6 +144,5 @@ def clip_grad_value_(
     """
     clip_value = float(clip_value)
     with no_grad():
-        for p in _as_list(parameters):
-            if p.grad is not None:
-                p.grad.clamp_(min=-clip_value, max=clip_value)
+        for grad in _grads_to_clip(parameters):
+            grad.clamp_(min=-clip_value, max=clip_value)

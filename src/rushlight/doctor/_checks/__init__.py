@@ -1,0 +1,1 @@
+"""One class per mistake. Every file here is loaded; nothing lists them."""

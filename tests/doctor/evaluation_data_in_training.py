@@ -1,0 +1,35 @@
+"""Data on both sides of the split."""
+
+import rushlight as torch
+from doctor.parts import classifier, data, sgd
+from rushlight.nn import functional as F
+from rushlight.utils.data import DataLoader, Subset, TensorDataset
+
+
+def run(training, testing):
+    model = classifier()
+    optimizer = sgd(model)
+    for x, y in DataLoader(training, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for x, _ in DataLoader(testing, batch_size=16):  # found
+            model(x)
+
+
+def faulty():
+    whole = TensorDataset(*data(96))
+    run(Subset(whole, range(70)), Subset(whole, range(60, 96)))
+
+
+def clean():
+    whole = TensorDataset(*data(96))
+    run(Subset(whole, range(64)), Subset(whole, range(64, 96)))
+
+
+def clean_figures_of_training():
+    """The very dataset of training: its own accuracy is meant."""
+    whole = TensorDataset(*data(96))
+    run(whole, whole)
