@@ -124,8 +124,9 @@ newaxis = None
 _lazy_modules = (
     "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "doctor", "export",
-    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "mps",
-    "multiprocessing", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types",
+    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "masked", "mps",
+    "multiprocessing", "nested", "onnx", "optim", "overrides", "profiler", "quasirandom",
+    "return_types",
     "serialization", "signal", "sparse", "testing", "torch_version", "types", "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
@@ -227,7 +228,7 @@ if TYPE_CHECKING:
     from rushlight import jit as jit, mps as mps, multiprocessing as multiprocessing
     from rushlight import optim as optim, overrides as overrides, profiler as profiler
     from rushlight import serialization as serialization, testing as testing, types as types
-    from rushlight import sparse as sparse
+    from rushlight import masked as masked, nested as nested, sparse as sparse
     from rushlight import return_types as return_types, torch_version as torch_version
     from rushlight import version as version, xpu as xpu
     from rushlight._sparse.construct import sparse_bsc_tensor as sparse_bsc_tensor

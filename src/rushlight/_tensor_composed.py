@@ -111,6 +111,12 @@ for _name, _example, _result in (
     ),
 ):
     _methods[_name] = _late(_name, _example, _result)
+_methods["to_padded_tensor"] = _late(
+    "to_padded_tensor",
+    "torch.nested.nested_tensor([[1, 2], [3]]).to_padded_tensor(0)",
+    "tensor([[1, 2],\n        [3, 0]])",
+    "nested",
+)
 _error = "Traceback (most recent call last):\n    ...\nRuntimeError: {0} expected sparse ..."
 for _name, _example, _result in (
     ("to_sparse", "torch.eye(2).to_sparse().indices()", "tensor([[0, 1],\n        [0, 1]])"),

@@ -164,6 +164,8 @@ class Pickler(_PythonPickler):
             self.lost_history = tensor.grad_fn
         if tensor.layout not in (strided, jagged):
             return self._write_sparse(tensor)
+        if hasattr(type(tensor), "_recipe"):  # nested and masked tensors say it themselves
+            return self.save_reduce(*tensor.__reduce_ex__(self.proto), obj=tensor)
         kind, state = type(tensor), dict(tensor.__dict__)
         if isinstance(tensor, Parameter) and kind is Parameter:
             hooks: OrderedDict[Any, Any] = OrderedDict()

@@ -1,0 +1,1 @@
+"""Nested tensors: batches whose parts have different sizes."""
