@@ -609,8 +609,10 @@ def test_the_flame_graph_joins_forward_and_backward():
     assert forward > 0
     assert backward > 0
     assert texts[path[-2]][1] == "inner().sum().backward()"
-    names = {texts[path[-1]][0] for path, _, _ in flat(flame["frames"])}
-    assert {"tanh", "TanhBackward0", "mm", "MmBackward0"} <= names
+    ops = {texts[path[-1]][0]: (f, b) for path, f, b in flat(flame["frames"])}
+    assert min(ops["tanh"]) > 0
+    assert min(ops["mm"]) > 0
+    assert ops["AccumulateGrad"][0] == 0
     whole = sum(f + b for _, f, b, _ in flame["frames"])
     assert whole == pytest.approx(flame["forward"] + flame["backward"], rel=0.05)
 

@@ -32,34 +32,34 @@ def _where(place: Any) -> str:
     return f"{os.path.basename(place[0])}:{place[1]}" if place else "elsewhere"
 
 
-def _paths(rows: list[Row]) -> list[tuple[tuple[Any, ...], bool]]:
-    """Of each event: the frames it belongs to, outermost first, and whether it is backward.
+def _paths(rows: list[Row]) -> list[tuple[tuple[Any, ...], bool, str]]:
+    """Of each event: the frames it belongs to, outermost first, whether it is backward, its name.
 
-    A backward node belongs where the operation stood that recorded it; what runs inside it too.
+    A backward node belongs to the operation that recorded it; what runs inside it too.
     """
     makers: dict[int, int] = {}
     for i, row in enumerate(rows):
         if row[0] == "op":
             makers[row[5]] = i
-    found: list[tuple[tuple[Any, ...], bool]] = []
+    found: list[tuple[tuple[Any, ...], bool, str]] = []
     of_place: dict[Any, tuple[Any, ...]] = {}
     for row in rows:
         kind, parent, sequence, place, frames = row[0], row[4], row[5], row[7], row[9]
         if kind == "backward":
             maker = makers.get(sequence)
             if maker is not None and rows[maker][7] == place:
-                path = found[maker][0]
+                path, name = found[maker][0], found[maker][2]
             else:  # a leaf, or made before: where that line last ran
-                path = of_place.get(place, (place,))
-            found.append((path, True))
+                path, name = of_place.get(place, (place,)), row[1]
+            found.append((path, True, name))
         elif parent >= 0 and found[parent][1]:
             found.append(found[parent])
         elif frames:
             own = [f for f in reversed(frames) if not f[0].startswith("<frozen ")]
-            found.append((tuple(own or [place]), False))
+            found.append((tuple(own or [place]), False, row[1]))
             of_place[place] = found[-1][0]
         else:
-            found.append(((place,), False))
+            found.append(((place,), False, row[1]))
     return found
 
 
@@ -73,11 +73,11 @@ class _Frame:
 
 def _flames(rows: list[Row]) -> tuple[_Frame, dict[Any, str]]:
     root, names = _Frame(), {}
-    for row, own, (path, backward) in zip(rows, self_times(rows), _paths(rows), strict=True):
+    for row, own, (path, backward, name) in zip(rows, self_times(rows), _paths(rows), strict=True):
         if not counts(row) or own <= 0:
             continue
         at = root
-        for key in (*path, ("op", row[1].removeprefix("Optimizer.step#"))):
+        for key in (*path, ("op", name.removeprefix("Optimizer.step#"))):
             if backward:
                 at.backward += own
             else:
@@ -149,7 +149,7 @@ def memory_course(rows: list[Row], memory: list[Row]) -> dict[str, Any] | None:
     taken = list(live.values())
     holders: dict[Any, list[int]] = {}
     for size, event in taken:
-        path, backward = paths[event] if event >= 0 else ((None,), False)
+        path, backward, _ = paths[event] if event >= 0 else ((None,), False, "")
         entry = holders.setdefault((path[-1], backward), [0, 0])
         entry[0] += size
         entry[1] += 1
