@@ -163,6 +163,8 @@ def _signature(name: str, value: Any) -> str:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return f"{name}(...)"
+    if inspect.isclass(value):
+        found = found.replace(return_annotation=found.empty)
     text = _plain(f"{name}{found}")
     if len(text) <= 88:
         return text
