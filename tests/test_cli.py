@@ -112,6 +112,11 @@ class TestHelp:
             given = shlex.split(re.split(r" [|<>] |\)", line)[0])[2:]
             cli._parse(name, given)
 
+    def test_every_command_stands_in_the_guide(self):
+        guide = Path(__file__).parent.parent / "docs" / "guide" / "command-line.md"
+        text = guide.read_text(encoding="utf-8")
+        assert [name for name in cli.commands() if f"| `rushlight {name}" not in text] == []
+
     @pytest.mark.parametrize("name", cli.commands())
     def test_lines_fit_a_terminal(self, name):
         lines = cli.parser_of(name).format_help().splitlines()

@@ -59,9 +59,10 @@ def subjects() -> list[str]:
     """The benchmarks that there are: the scripts that have rows."""
     found = []
     where = folder()
-    for name in sorted(os.listdir(where)) if os.path.isdir(where) else ():
+    files = sorted(os.listdir(where)) if os.path.isdir(where) else []
+    for name in [each for each in files if each.endswith(".py")]:
         with open(os.path.join(where, name), encoding="utf-8") as file:
-            if name.endswith(".py") and "    main(rows, " in file.read():
+            if "    main(rows, " in file.read():
                 found.append(name[:-3])
     return found
 
