@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 FIRST = 8  # steps that are always watched
 IN_A_ROW = 3  # steps that are watched later on, at least
-SHARE = 0.12  # of the run that watching later steps may take
-SHARE_OUTSIDE = 0.2  # the same where a program stops training and evaluates
+SHARE = 0.1  # of the run that watching later steps may take
+SHARE_OUTSIDE = 0.15  # the same where a program stops training and evaluates
+UNSEEN = 1.6  # what watching costs by what listeners take: slower paths, caches, the collector
 
 
 class Observer:
@@ -107,9 +108,9 @@ class Observer:
     # -- how closely to look --------------------------------------------------------------------
 
     def _affordable(self, share: float) -> bool:
-        return self._spent < share * (perf_counter() - self._started)
+        return UNSEEN * self._spent < share * (perf_counter() - self._started)
 
-    def _stepped(self) -> None:
+    def _go_on(self) -> None:
         """Decides after a step, or a pass where nothing steps, whether to go on watching."""
         self._left -= 1
         if self._left > 0 or self.every_step:
@@ -141,10 +142,13 @@ class Observer:
             self._handles.clear()
             return
         from rushlight.nn.modules import module
+        from rushlight.optim import optimizer
 
         self._handles = [
             module.register_module_forward_pre_hook(self._before_call),
             module.register_module_forward_hook(self._after_call, always_call=True),
+            optimizer.register_optimizer_step_pre_hook(self._before_step),
+            optimizer.register_optimizer_step_post_hook(self._after_step),
         ]
 
     # -- modules --------------------------------------------------------------------------------
@@ -172,11 +176,8 @@ class Observer:
 
     def start(self) -> None:
         from rushlight.doctor import _watch
-        from rushlight.optim import optimizer
 
         _watch.install(self, self._patches)
-        self._patches.on_undo(optimizer.register_optimizer_step_pre_hook(self._before_step).remove)
-        self._patches.on_undo(optimizer.register_optimizer_step_post_hook(self._after_step).remove)
         self._watch(True)
 
     def stop(self) -> None:
@@ -192,12 +193,14 @@ class Observer:
             self.emit("on_step", Step(optimizer, user_place(2), self.steps))
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.watching:
-            if self.absent():
-                return
+        if self.sees():
             self.emit("on_stepped", Step(optimizer, None, self.steps))
+            self.stepped()
+
+    def stepped(self) -> None:
+        """Counts a step, also one that is not watched."""
         self.steps += 1
-        self._stepped()
+        self._go_on()
 
     def backward(
         self,
@@ -233,7 +236,7 @@ class Observer:
         """Counts a pass; programs that step by hand have nothing else to be counted."""
         self.passes += 1
         if self.steps == 0 and (self.passes > 4 * FIRST or not self.watching):
-            self._stepped()
+            self._go_on()
 
     # -- the rest -------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ Tensor = _C.Tensor
 
 
 def install(observer: Observer, patches: Patches) -> None:
-    """Sets all of it."""
+    """Sets all of it. Only what is called once in a step or so is replaced for the whole run."""
     _passes(observer, patches)
     _tensors(observer, patches)
     _blocks(observer, patches)
@@ -153,7 +153,7 @@ def _blocks(observer: Observer, patches: Patches) -> None:
 
 def _optimizers(observer: Observer, patches: Patches) -> None:
     from rushlight.nn.utils import clip_grad
-    from rushlight.optim import _lr_base
+    from rushlight.optim import _lr_base, _stepped
     from rushlight.optim.optimizer import Optimizer
 
     def zeroing(native: Any) -> Any:
@@ -189,6 +189,17 @@ def _optimizers(observer: Observer, patches: Patches) -> None:
 
         return grads_of
 
+    def stepping(native: Any) -> Any:
+        def core_step(*args: Any) -> Any:
+            done = native(*args)
+            if not observer.watching:  # otherwise there are hooks
+                observer.stepped()
+            return done
+
+        return core_step
+
+    # Hooks of optimizers cost more than a small step: they are there only while watching.
+    patches.set(_stepped, "_core_step", stepping(_stepped._core_step))
     patches.wrap(Optimizer, "zero_grad", zeroing)
     patches.wrap(Optimizer, "add_param_group", adding)
     patches.wrap(_lr_base, "_check_order", ordering)
