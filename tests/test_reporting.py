@@ -112,6 +112,17 @@ def test_two_losses_are_told_apart():
     assert all("test_reporting.py" in name for name in names)
 
 
+def test_a_pass_by_autograd_backward_is_seen():
+    a = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([a], lr=0.1)
+    function = torch.autograd.backward
+    with torch.report() as report:
+        torch.autograd.backward(a.sum())
+        optimizer.step()
+    assert report.data()["scalars"]["loss"]["mean"] == [2.0]
+    assert torch.autograd.backward is function
+
+
 def test_what_is_not_a_number_is_shown():
     report = torch.report()
     report.step(float("nan"))

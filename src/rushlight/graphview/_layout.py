@@ -90,7 +90,8 @@ def layered(
                 down[one].append(next_)
                 up[next_].append(one)
     _order(rows, up, down)
-    x = _places(rows, sizes, _without(up, pulled), _without(down, pulled))
+    weights = [0.25 if leaf else 4.0 for leaf in pulled] + [1.0] * (len(sizes) - count)
+    x = _places(rows, sizes, weights, _guides(up, pulled), _guides(down, pulled))
     left = min(x[i] - sizes[i] / 2 for row in rows for i in row)
     tops, y = [], 0.0
     for row in rows:
@@ -114,13 +115,16 @@ def layered(
     )
 
 
-def _without(near: list[list[int]], pulled: Sequence[bool]) -> list[list[int]]:
-    """Leaves follow their users and do not move them: the main line stays straight."""
+def _guides(near: list[list[int]], pulled: Sequence[bool]) -> list[list[int]]:
+    """Whom boxes follow: operations if there are any, else bends, else leaves.
+
+    So the main line stays straight, and what leads around it makes way.
+    """
     count = len(pulled)
     found = []
     for around in near:
-        kept = [i for i in around if i >= count or not pulled[i]]
-        found.append(kept or around)
+        ops = [i for i in around if i < count and not pulled[i]]
+        found.append(ops or [i for i in around if i >= count] or around)
     return found
 
 
@@ -145,7 +149,11 @@ def _order(rows: list[list[int]], up: list[list[int]], down: list[list[int]]) ->
 
 
 def _places(
-    rows: list[list[int]], sizes: list[float], up: list[list[int]], down: list[list[int]]
+    rows: list[list[int]],
+    sizes: list[float],
+    weights: list[float],
+    up: list[list[int]],
+    down: list[list[int]],
 ) -> list[float]:
     """The middles of boxes: near the mean of their neighbours, and apart from each other."""
     x = [0.0] * len(sizes)
@@ -157,13 +165,14 @@ def _places(
     for sweep in range(2 * _SWEEPS):
         near = up if sweep % 2 == 0 else down
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            _settle(row, sizes, x, near, up if near is down else down)
+            _settle(row, sizes, weights, x, near, up if near is down else down)
     return x
 
 
 def _settle(
     row: list[int],
     sizes: list[float],
+    weights: list[float],
     x: list[float],
     near: list[list[int]],
     others: list[list[int]],
@@ -171,25 +180,26 @@ def _settle(
     """Moves a row's boxes to where they would like to be, then pushes those apart that overlap.
 
     Boxes that collide share their wishes: a block of them stands at the mean of what its members
-    ask for, so that neither side is preferred.
+    ask for, so that neither side is preferred; operations ask louder than bends and leaves.
     """
-    blocks: list[list[float]] = []  # wished middle of the first member, members, width so far
+    blocks: list[list[float]] = []  # wished left end, weight, width, members
     for i in row:
         around = near[i] or others[i]
         wish = sum(map(x.__getitem__, around)) / len(around) if around else x[i]
         width = sizes[i] + GAP_X
-        block = [wish - sizes[i] / 2, 1.0, width]
+        block = [wish - sizes[i] / 2, weights[i], width, 1]
         while blocks and blocks[-1][0] + blocks[-1][2] > block[0]:
-            start, members, wide = blocks.pop()
-            total = members + block[1]
+            start, weight, wide, members = blocks.pop()
+            total = weight + block[1]
             block = [
-                (start * members + (block[0] - wide) * block[1]) / total,
+                (start * weight + (block[0] - wide) * block[1]) / total,
                 total,
                 wide + block[2],
+                members + block[3],
             ]
         blocks.append(block)
     member = iter(row)
-    for start, members, _ in blocks:
+    for start, _, _, members in blocks:
         at = start
         for _ in range(int(members)):
             i = next(member)

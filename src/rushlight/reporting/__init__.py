@@ -183,21 +183,31 @@ class Report:
         return self
 
     def _watch_backward(self) -> None:
-        from rushlight import _C
+        from rushlight import _C, autograd
 
-        original = _C.Tensor.backward
-        report = self
+        method, function, report = _C.Tensor.backward, autograd.backward, self
 
         def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(tensor, *args, **kwargs)
-            started = time.perf_counter()
-            if tensor.numel() == 1 and not report._stepped_by_hand:
-                report._note_loss(tensor)
-            report._spent += time.perf_counter() - started
+            result = method(tensor, *args, **kwargs)
+            report._passed([tensor])
             return result
 
-        self._backward = original
+        def of_several(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            result = function(tensors, *args, **kwargs)
+            report._passed(tensors if isinstance(tensors, (list, tuple)) else [tensors])
+            return result
+
+        self._backward = method, function
         _C.Tensor.backward = backward  # type: ignore[method-assign,assignment]
+        autograd.backward = of_several
+
+    def _passed(self, outputs: Any) -> None:
+        """A backward pass from these has run."""
+        started = time.perf_counter()
+        for output in outputs:
+            if not self._stepped_by_hand and hasattr(output, "numel") and output.numel() == 1:
+                self._note_loss(output)
+        self._spent += time.perf_counter() - started
 
     def _note_loss(self, loss: Any) -> None:
         place = loss.grad_fn._where if loss.grad_fn is not None else None
@@ -222,13 +232,13 @@ class Report:
 
     def stop(self) -> None:
         """Ends watching."""
-        from rushlight import _C
+        from rushlight import _C, autograd
 
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
         if self._backward is not None:
-            _C.Tensor.backward = self._backward  # type: ignore[method-assign]
+            _C.Tensor.backward, autograd.backward = self._backward  # type: ignore[method-assign]
             self._backward = None
         if self._measurer is not None:
             self._measurer.disarm()
