@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Step = Callable[[], Any]
+Wrap = Callable[[Any], Any]
 
 
 def step_of(torch: Any, model: Any, optimizer: Any, loss: Callable[[], Any]) -> Step:
@@ -30,11 +31,17 @@ def classifier(torch: Any, model: Any, shape: tuple[int, ...], classes: int, lr:
     return step_of(torch, model, optimizer, lambda: loss(model(x), y))
 
 
-def mlp(torch: Any, inputs: int, hidden: int, classes: int, batch: int) -> Step:
+def itself(model: Any) -> Any:
+    return model
+
+
+def mlp(
+    torch: Any, inputs: int, hidden: int, classes: int, batch: int, wrap: Wrap = itself
+) -> Step:
     nn = torch.nn
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
-    return classifier(torch, model, (batch, inputs), classes, 1e-3)
+    return classifier(torch, wrap(model), (batch, inputs), classes, 1e-3)
 
 
 def rnn(torch: Any, steps: int = 16, hidden: int = 32, batch: int = 8, inputs: int = 16) -> Step:
@@ -99,11 +106,18 @@ def gpt_model(torch: Any, layers: int, width: int, heads: int, length: int, voca
 
 
 def gpt(
-    torch: Any, layers: int, width: int, length: int, batch: int, heads: int, bf16: bool = False
+    torch: Any,
+    layers: int,
+    width: int,
+    length: int,
+    batch: int,
+    heads: int,
+    bf16: bool = False,
+    wrap: Wrap = itself,
 ) -> Step:
     vocabulary = 65
     torch.manual_seed(0)
-    model = gpt_model(torch, layers, width, heads, length, vocabulary)
+    model = wrap(gpt_model(torch, layers, width, heads, length, vocabulary))
     tokens = torch.randint(0, vocabulary, (batch, length + 1))
     x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -194,8 +194,10 @@ def test_what_is_left_out_says_so():
         torch.export.export(None, ())
     with pytest.raises(ValueError, match="process group has not been initialized"):
         torch.distributed.all_reduce(torch.ones(1))
-    with pytest.raises(RuntimeError, match="one: ask"):
+    with pytest.raises(RuntimeError, match="make one by distribute_tensor"):
         torch.distributed.tensor.DTensor()
+    with pytest.raises(RuntimeError, match="one: ask"):
+        torch.distributed.rpc.RRef()
 
 
 def test_helpers_of_utils():

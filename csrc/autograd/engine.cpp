@@ -49,6 +49,17 @@ class Run {
       scratch.reset();
       release_node(node);
     }
+    for (PyObject* callback : callbacks_) Py_DECREF(callback);
+  }
+
+  void queue(PyObject* callback) { callbacks_.push_back(Py_NewRef(callback)); }
+  // This run is over: what a callback queues belongs to the run around it.
+  void call_back() {
+    for (PyObject* callback : callbacks_) {
+      PyObject* result = PyObject_CallNoArgs(callback);
+      if (!result) throw PythonError{};
+      Py_DECREF(result);
+    }
   }
 
   std::vector<Var> go() {
@@ -392,6 +403,7 @@ class Run {
   std::vector<uint32_t> next_wanted_;
   std::vector<Node*> ready_;
   std::vector<Var> captured_;
+  std::vector<PyObject*> callbacks_;
 };
 
 thread_local Run* Run::active = nullptr;
@@ -408,6 +420,11 @@ int64_t current_run() { return Run::active ? int64_t(Run::active->number()) : -1
 bool will_execute(Node* node) {
   check(Run::active, "there is no backward pass running in this thread");
   return Run::active->executes(node);
+}
+
+void queue_callback(PyObject* function) {
+  check(Run::active, "Final callbacks can only be installed during backward pass.");
+  Run::active->queue(function);
 }
 
 void apply_node(Node* node, Pass& pass) {
@@ -458,7 +475,9 @@ std::vector<Var> call_node(Node* node, std::vector<Var>& grads) {
 std::vector<Var> run_backward(Request& request) {
   auto go = [&] {
     Run run(request);
-    return run.go();
+    std::vector<Var> grads = run.go();
+    run.call_back();
+    return grads;
   };
   return Run::active ? deeply(go) : go();
 }

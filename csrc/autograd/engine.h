@@ -23,6 +23,8 @@ std::vector<Var> run_backward(Request& request);
 // The number of the backward run this thread is in, -1 outside; whether a node takes part in it.
 int64_t current_run();
 bool will_execute(Node* node);
+// Calls a Python function when that run has ended without an error.
+void queue_callback(PyObject* function);
 
 // One node's formula, with its result count checked and its errors annotated; also used by nodes
 // that wrap another (CopySlices).

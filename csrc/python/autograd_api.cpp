@@ -310,6 +310,12 @@ PyObject* get_will_execute(PyObject*, PyObject* node) {
     return PyBool_FromLong(will_execute(reinterpret_cast<Node*>(node)));
   });
 }
+PyObject* add_callback(PyObject*, PyObject* function) {
+  return guarded([&]() -> PyObject* {
+    queue_callback(function);
+    Py_RETURN_NONE;
+  });
+}
 // _edge_stand_in(node, i): an empty tensor whose gradient flows into edge i of the node, or None.
 PyObject* edge_stand_in(PyObject*, PyObject* args) {
   PyObject* o;
@@ -417,6 +423,7 @@ PyMethodDef autograd_functions[] = {
     {"_note_copied", note_copied, METH_VARARGS, nullptr},
     {"_current_graph_task_id", get_current_run, METH_NOARGS, nullptr},
     {"_will_execute", get_will_execute, METH_O, nullptr},
+    {"_queue_callback", add_callback, METH_O, nullptr},
     {"_edge_stand_in", edge_stand_in, METH_VARARGS, nullptr},
     {"_live_nodes", get_live_nodes, METH_NOARGS, nullptr},
     {"_live_graphs", live_graphs, METH_NOARGS, nullptr},

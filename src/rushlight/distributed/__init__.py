@@ -76,7 +76,6 @@ from rushlight.distributed._rendezvous import (
     register_rendezvous_handler as register_rendezvous_handler,
     rendezvous as rendezvous,
 )
-from rushlight.distributed._single import absent as _absent
 from rushlight.distributed._stores import (
     FileStore as FileStore,
     HashStore as HashStore,
@@ -94,10 +93,6 @@ from rushlight.distributed.device_mesh import (
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
-
-_ABSENT = ["GradBucket"]
-
-globals().update(_absent(__name__, _ABSENT))
 
 
 def is_available() -> bool:
@@ -163,12 +158,16 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(f"rushlight.distributed.{name}")
+    if name == "GradBucket":
+        from rushlight.nn.parallel._buckets import GradBucket
+
+        return GradBucket
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.distributed", name)
 
 
 _MODULES = (
-    "algorithms", "checkpoint", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim", "rpc",
-    "tensor",
+    "algorithms", "checkpoint", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim",
+    "pipelining", "rpc", "tensor",
 )  # fmt: skip

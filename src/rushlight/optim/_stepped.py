@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import rushlight as torch
 from rushlight import _C
 from rushlight._C import Tensor
@@ -115,10 +117,19 @@ class SteppedOptimizer(Optimizer):
                 self._step_by_formula()
         elif not _core_step(self._rule, self.param_groups, self.state):
             with torch.no_grad():
-                self._step_by_formula()
+                if not self._step_on_parts():
+                    self._step_by_formula()
         return loss
 
     step.hooked = True  # type: ignore[attr-defined]
+
+    def _step_on_parts(self) -> bool:
+        """Steps parameters that are spread over processes; whether there are any."""
+        if "rushlight.distributed.tensor" not in sys.modules:
+            return False
+        from rushlight.distributed.tensor._optim import step_on_parts
+
+        return step_on_parts(self)
 
     def _unscaled(self) -> bool:
         """What a GradScaler leaves to a fused step: to divide by `grad_scale`, and to skip where

@@ -2,4 +2,4 @@
 
 from rushlight.distributed import tensor as _tensor
 
-globals().update({name: getattr(_tensor, name) for name in _tensor._NAMES})
+globals().update({name: getattr(_tensor, name) for name in _tensor.__all__})

@@ -1,7 +1,5 @@
-"""What is done around collectives: names only."""
+"""What is done around collectives."""
 
-from rushlight.distributed._single import absent as _absent
-
-_NAMES = ["Join", "JoinHook", "Joinable"]
-
-globals().update(_absent(__name__, _NAMES))
+from rushlight.distributed.algorithms.join import Join as Join
+from rushlight.distributed.algorithms.join import Joinable as Joinable
+from rushlight.distributed.algorithms.join import JoinHook as JoinHook

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing.context
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -257,6 +258,12 @@ def _refuse_for_streams(**options: Any) -> None:
             )
 
 
+def _rank() -> int:
+    """The number of this process in its group: workers of no two processes share a seed."""
+    distributed = sys.modules.get("rushlight.distributed")
+    return distributed.get_rank() if distributed and distributed.is_initialized() else 0
+
+
 class _BaseDataLoaderIter:
     """One pass over a loader."""
 
@@ -280,7 +287,7 @@ class _BaseDataLoaderIter:
                 stacklevel=4,
             )
         self._sampler_iter = iter(self._index_sampler)
-        self._base_seed = draw_seed(loader.generator)
+        self._base_seed = draw_seed(loader.generator) + _rank() * loader.num_workers
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self

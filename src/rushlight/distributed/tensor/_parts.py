@@ -1,0 +1,152 @@
+"""Parts of tensors that processes exchange, and the derivatives of the exchanges.
+
+Each exchange comes in the two readings that its derivative may have. A gradient that every process
+has whole is cut where the tensor was gathered (``gather``); a gradient of which every process has a
+term is also added up (``gather_sum``). The pairs are each other's derivative.
+"""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight import distributed as dist
+from rushlight.autograd import Function
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rushlight._C import Tensor
+
+
+def bounds(size: int, count: int, index: int) -> tuple[int, int]:
+    """Where part ``index`` of ``count`` begins and ends, as ``torch.chunk`` cuts.
+
+    >>> from rushlight.distributed.tensor._parts import bounds
+    >>> [bounds(5, 4, i) for i in range(4)]
+    [(0, 2), (2, 4), (4, 5), (5, 5)]
+    """
+    chunk = -(-size // count)
+    return min(index * chunk, size), min((index + 1) * chunk, size)
+
+
+def _padded(t: Tensor, dim: int, size: int) -> Tensor:
+    if t.shape[dim] == size:
+        return t.contiguous()
+    wide = t.new_zeros([*t.shape[:dim], size, *t.shape[dim + 1 :]])
+    wide.narrow(dim, 0, t.shape[dim]).copy_(t)
+    return wide
+
+
+def own_part(t: Tensor, dim: int, group: Any) -> Tensor:
+    """This process's part of a tensor that every process has."""
+    start, end = bounds(t.shape[dim], dist.get_world_size(group), dist.get_rank(group))
+    return t.narrow(dim, start, end - start).contiguous()
+
+
+def gathered(part: Tensor, dim: int, size: int, group: Any) -> Tensor:
+    """The whole tensor, of ``size`` along ``dim``, from everyone's parts."""
+    world = dist.get_world_size(group)
+    part = _padded(part.detach(), dim, -(-size // world))
+    out = part.new_empty([world * part.shape[0], *part.shape[1:]] if part.dim() else [world])
+    dist.all_gather_into_tensor(out, part, group=group)
+    if dim != 0:
+        out = rushlight.cat(out.chunk(world, 0), dim)
+    return out.narrow(dim, 0, size)
+
+
+def scattered_sum(whole: Tensor, dim: int, group: Any) -> Tensor:
+    """This process's part of the sum of everyone's tensors."""
+    world, size = dist.get_world_size(group), whole.shape[dim]
+    chunk = -(-size // world)
+    padded = _padded(whole.detach(), dim, chunk * world)
+    if dim != 0:
+        padded = rushlight.cat(padded.split(chunk, dim), 0)
+    out = padded.new_empty([padded.shape[0] // world, *padded.shape[1:]])
+    dist.reduce_scatter_tensor(out, padded, group=group)
+    start, end = bounds(size, world, dist.get_rank(group))
+    return out.narrow(dim, 0, end - start).contiguous()
+
+
+def summed(t: Tensor, group: Any) -> Tensor:
+    """The sum of everyone's tensors."""
+    t = t.detach().clone(memory_format=rushlight.contiguous_format)
+    dist.all_reduce(t, group=group)
+    return t
+
+
+class Gather(Function):
+    """Parts become the whole; every process has the whole gradient and takes its part of it."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, dim: int, size: int, group: Any) -> Tensor:
+        ctx.dim, ctx.group = dim, group
+        return gathered(part, dim, size, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return Split.apply(grad, ctx.dim, ctx.group), None, None, None
+
+
+class Split(Function):
+    """The whole is cut; the gradients of the parts are gathered."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, dim: int, group: Any) -> Tensor:
+        ctx.dim, ctx.size, ctx.group = dim, whole.shape[dim], group
+        return own_part(whole, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return Gather.apply(grad, ctx.dim, ctx.size, ctx.group), None, None
+
+
+class GatherSum(Function):
+    """Parts become the whole; gradients are terms, which are summed and cut."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, dim: int, size: int, group: Any) -> Tensor:
+        ctx.dim, ctx.group = dim, group
+        return gathered(part, dim, size, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return ScatterSum.apply(grad, ctx.dim, ctx.group), None, None, None
+
+
+class ScatterSum(Function):
+    """Terms are summed and cut; the gradients of the parts are gathered."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, dim: int, group: Any) -> Tensor:
+        ctx.dim, ctx.size, ctx.group = dim, whole.shape[dim], group
+        return scattered_sum(whole, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return GatherSum.apply(grad, ctx.dim, ctx.size, ctx.group), None, None
+
+
+class Copy(Function):
+    """The whole for everyone; gradients are terms, which are summed."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return whole.view_as(whole)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return Sum.apply(grad, ctx.group), None
+
+
+class Sum(Function):
+    """Terms are summed; every process has the whole gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, term: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return summed(term, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return Copy.apply(grad, ctx.group), None

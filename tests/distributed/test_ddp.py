@@ -1,0 +1,461 @@
+"""DistributedDataParallel trains as one process does on all the data."""
+
+import copy
+import pickle
+
+import pytest
+
+import rushlight as torch
+from processes import Failed, needs_mpi, run
+from rushlight import distributed as dist
+from rushlight import nn
+from rushlight.nn.parallel import DistributedDataParallel as DDP
+from rushlight.utils.checkpoint import checkpoint
+
+pytestmark = needs_mpi
+F64 = torch.float64
+
+
+def close(actual, expected, atol=1e-12):
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=0, atol=atol)
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+
+
+def batches(size, seed=1):
+    """A batch for each rank, of different lengths."""
+    torch.manual_seed(seed)
+    return [torch.randn(2 + 3 * r, 4, dtype=F64) for r in range(size)]
+
+
+def train(model, losses, steps=3, optimizer=torch.optim.Adam):
+    """Steps on the mean of some losses; the parameters then."""
+    optimizer = optimizer(model.parameters(), lr=0.05)
+    for step in range(steps):
+        optimizer.zero_grad()
+        sum(loss(model, step) for loss in losses).div(len(losses)).backward()
+        optimizer.step()
+    return list(model.parameters())
+
+
+def same(make, loss, rank, size, steps=3, **options):
+    """Whether DDP on each rank's loss is one process on the mean of all."""
+    expected = train(make(), [lambda m, s, r=r: loss(m, r, s) for r in range(size)], steps)
+    model = make(seed=rank)  # the numbers of rank 0 count
+    found = train(DDP(model, **options), [lambda m, s: loss(m, rank, s)], steps)
+    close(found, expected)
+
+
+def square(size):
+    parts = batches(size)
+    return lambda model, rank, step: (model(parts[rank] + step) ** 2).mean()
+
+
+def trajectories(rank, size):
+    loss = square(size)
+    same(net, loss, rank, size)
+    same(net, loss, rank, size, gradient_as_bucket_view=True)
+    same(net, loss, rank, size, bucket_cap_mb=1e-5)
+    same(net, loss, rank, size, bucket_cap_mb=1e-5, gradient_as_bucket_view=True, static_graph=True)
+    same(net, loss, rank, size, bucket_cap_mb_list=[1e-4, 2e-4], find_unused_parameters=True)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_parameters_go_the_way_of_one_process(size):
+    run(trajectories, size)
+
+
+class Branches(nn.Module):
+    """Which layers a call uses depends on the rank and the step; ``never`` is not used at all."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)]).double()
+        self.never = nn.Linear(4, 4).double()
+
+    def forward(self, x, which):
+        return self.layers[which](self.layers[0](x))
+
+
+class Shared(nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first = nn.Linear(4, 4).double()
+        self.second = nn.Linear(4, 4).double()
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.sin(self.first(self.first(x))))
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        self.inner = net(seed)
+
+    def forward(self, x):
+        return checkpoint(self.inner, checkpoint(torch.sin, x, use_reentrant=False))
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+class Nested(torch.autograd.Function):
+    """A backward pass within a backward pass, through the same parameter."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x)
+        ctx.weight = weight
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.enable_grad():
+            (ctx.weight**2).sum().backward()
+        return grad, None
+
+
+def models(rank, size):
+    parts = batches(size)
+    plain = square(size)
+
+    def branches(model, rank, step):
+        return (model(parts[rank], 1 + (rank + step) % 2) ** 2).mean()
+
+    same(Branches, branches, rank, size)
+    same(Branches, branches, rank, size, bucket_cap_mb=1e-4, gradient_as_bucket_view=True)
+    same(Branches, branches, rank, size, bucket_cap_mb=1e-5, static_graph=True)
+    same(Shared, plain, rank, size, bucket_cap_mb=1e-4)
+    same(Checkpointed, plain, rank, size, bucket_cap_mb=1e-4)
+    same(net, lambda m, r, s: Doubled.apply(m(parts[r])).cos().mean(), rank, size)
+
+    def penalty(model, rank, step):
+        x = parts[rank].clone().requires_grad_()
+        (grad,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        return (grad**2).mean()
+
+    same(net, penalty, rank, size)
+
+    def nested(model, rank, step):
+        first = model.module[0] if isinstance(model, DDP) else model[0]
+        return Nested.apply(model(parts[rank]), first.weight).square().mean()
+
+    # Each rank's inner pass adds the same gradient; in one process it runs once for every rank.
+    expected = net()
+    total = sum(nested(expected, r, 0) for r in range(size)) / size
+    total.backward()
+    inner = 2 * expected[0].weight.detach()
+    expected[0].weight.grad -= (size - 1) * inner
+    model = DDP(net(), bucket_cap_mb=1e-5)
+    for _ in range(2):  # in the second pass it is known how often gradients come
+        model.zero_grad()
+        nested(model, rank, 0).backward()
+        close([p.grad for p in model.parameters()], [p.grad for p in expected.parameters()])
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_models_of_every_kind(size):
+    run(models, size)
+
+
+def accumulation(rank, size):
+    parts, loss = batches(size), square(size)
+    expected = net()
+    for step in range(3):
+        sum(loss(expected, r, step) for r in range(size)).div(size).backward()
+    for views in (False, True):
+        model = DDP(net(), gradient_as_bucket_view=views)
+        with model.no_sync():
+            for step in range(2):
+                loss(model, rank, step).backward()
+        alone = net()
+        for step in range(2):
+            loss(alone, rank, step).backward()
+        close([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+        loss(model, rank, 2).backward()
+        close([p.grad for p in model.parameters()], [p.grad for p in expected.parameters()])
+
+    # Two backward passes after one forward: both are averaged.
+    model = DDP(net())
+    out = model(parts[rank])
+    (out**2).mean().backward(retain_graph=True)
+    out.sin().mean().backward()
+    alone = net()
+    for part in parts:
+        out = alone(part)
+        (((out**2).mean() + out.sin().mean()) / size).backward()
+    close([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+
+
+def test_no_sync_and_several_passes():
+    run(accumulation, 2)
+
+
+def gradients(rank, size):
+    """Whose memory gradients are, and what happens to those that nobody uses."""
+    x = torch.ones(1, 4, dtype=F64)
+    model = DDP(Branches(), bucket_cap_mb=25)
+    model(x, 1).sum().backward()
+    assert model.module.never.weight.grad is None
+    assert model.module.layers[2].weight.grad is None
+    assert model.unused_parameters()["never.weight"].startswith("used by no rank")
+    model.module.never.weight.grad = kept = torch.full((4, 4), float(rank), dtype=F64)
+    model(x, 1 + rank).sum().backward()  # rank 0 uses layer 1, rank 1 layer 2
+    assert model.module.never.weight.grad is kept
+    torch.testing.assert_close(kept, torch.full((4, 4), float(rank), dtype=F64))
+    told = model.unused_parameters()
+    assert told["layers.2.weight"] == "used by 1 of 2 ranks"
+    assert told["never.bias"] == "used by no rank: module 'never' was not called"
+    assert model.module.layers[2].weight.grad is not None  # on rank 0, too
+
+    viewed = DDP(net(), gradient_as_bucket_view=True)
+    for _ in range(2):
+        viewed(x).sum().backward()
+    bases = {p.grad.untyped_storage().data_ptr() for p in viewed.parameters()}
+    assert len(bases) == 1
+    own = DDP(net())
+    own(x).sum().backward()
+    own(x).sum().backward()
+    assert len({p.grad.untyped_storage().data_ptr() for p in own.parameters()}) == 4
+
+
+def test_gradients():
+    run(gradients, 2)
+
+
+class Mixed(nn.Module):
+    """Parameters of two dtypes, and buffers that a forward pass changes."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.double_ = nn.Linear(4, 4).double()
+        self.norm = nn.BatchNorm1d(4).double()
+        self.single = nn.Linear(4, 2)
+        self.frozen = nn.Parameter(torch.randn(2), requires_grad=False)
+
+    def forward(self, x):
+        return self.single(self.norm(self.double_(x)).float()) + self.frozen
+
+
+def kinds(rank, size):
+    model = DDP(Mixed(seed=rank))
+    x = torch.randn(5, 4, dtype=F64)
+    assert len(model.reducer.buckets) == 2
+    for _ in range(3):
+        model(x + rank).square().mean().backward()
+    seen = [None] * size
+    state = {n: t.tolist() for n, t in model.state_dict().items() if "running" not in n}
+    dist.all_gather_object(
+        seen, (state, [p.grad.tolist() for p in model.parameters() if p.requires_grad])
+    )
+    assert all(s == seen[0] for s in seen)
+    model.eval()
+    model(x)  # the buffers of rank 0 came before it
+    dist.all_gather_object(seen, model.module.norm.running_mean.tolist())
+    assert all(s == seen[0] for s in seen)
+
+    # Autocast: the pass is in bfloat16, gradients and their average in float32.
+    torch.manual_seed(0)
+    layer = DDP(nn.Linear(4, 4))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = layer(torch.full((2, 4), float(rank + 1))).sum()
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(loss).backward()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    scaler.unscale_(optimizer)
+    mean = sum(range(1, size + 1)) / size
+    torch.testing.assert_close(layer.module.weight.grad, torch.full((4, 4), 2.0 * mean))
+
+    # Copies and files.
+    twin = copy.deepcopy(layer)
+    assert twin.module.weight is not layer.module.weight
+    twin.zero_grad()
+    twin(torch.full((1, 4), float(rank))).sum().backward()
+    torch.testing.assert_close(twin.module.bias.grad, torch.ones(4))
+    torch.testing.assert_close(twin.module.weight.grad, torch.full((4, 4), sum(range(size)) / size))
+    assert isinstance(pickle.loads(pickle.dumps(layer)), DDP)
+    assert list(layer.state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_dtypes_buffers_autocast_and_copies():
+    run(kinds, 2)
+
+
+def hooks(rank, size):
+    from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    parts = batches(size)
+    expected = net()
+    sum((expected(p) ** 2).mean() for p in parts).div(size).backward()
+
+    def grads(state, hook, passes=1):
+        model = DDP(net(), bucket_cap_mb=1e-4)
+        model.register_comm_hook(state, hook)
+        for _ in range(passes):
+            model.zero_grad()
+            (model(parts[rank]) ** 2).mean().backward()
+        seen = [None] * size
+        dist.all_gather_object(seen, [p.grad.tolist() for p in model.parameters()])
+        assert all(s == seen[0] for s in seen)
+        return [p.grad for p in model.parameters()]
+
+    wanted = [p.grad for p in expected.parameters()]
+    close(grads(None, default_hooks.allreduce_hook, 2), wanted)
+    close(grads(None, default_hooks.fp16_compress_hook), wanted, atol=2e-3)
+    close(grads(None, default_hooks.bf16_compress_hook), wanted, atol=2e-2)
+    wrapped = default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)
+    close(grads(None, wrapped), wanted, atol=2e-3)
+    for hook in (powerSGD_hook.powerSGD_hook, powerSGD_hook.batched_powerSGD_hook):
+        whole = powerSGD_hook.PowerSGDState(None, 8, start_powerSGD_iter=2, min_compression_rate=0)
+        close(grads(whole, hook, 5), wanted, atol=1e-8)  # of full rank, nothing is left out
+    low = powerSGD_hook.PowerSGDState(None, 1, start_powerSGD_iter=2, min_compression_rate=0.5)
+    grads(low, powerSGD_hook.powerSGD_hook, 4)
+    assert low.compression_stats()[0] > 1
+
+    model = DDP(net())
+    with pytest.raises(TypeError, match="must be callable"):
+        model.register_comm_hook(None, 1)
+    model.register_comm_hook(None, default_hooks.allreduce_hook)
+    with pytest.raises(RuntimeError, match="only be called once"):
+        model.register_comm_hook(None, default_hooks.allreduce_hook)
+    used = DDP(Branches())
+    used.register_comm_hook(None, default_hooks.allreduce_hook)
+    used(parts[rank], 1).sum().backward()
+    assert used.module.never.weight.grad is None
+
+
+def test_communication_hooks():
+    run(hooks, 2)
+
+
+def powersgd_learns(rank, size):
+    """What a step leaves out comes with a later one: the sum of steps is the sum of gradients."""
+    from rushlight.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+        PowerSGDState,
+        powerSGD_hook,
+    )
+
+    torch.manual_seed(3)
+    target = torch.randn(6, 6, dtype=F64)
+    model = DDP(nn.Linear(6, 6, bias=False).double())
+    model.register_comm_hook(PowerSGDState(None, 1, 2, min_compression_rate=0), powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    x = torch.eye(6, dtype=F64)[rank::size]
+    for _ in range(200):
+        optimizer.zero_grad()
+        (size * (model(x) - target.T[rank::size]) ** 2).sum().div(4).backward()
+        optimizer.step()
+    torch.testing.assert_close(model.module.weight.detach(), target, rtol=0, atol=1e-3)
+
+
+def test_powersgd_gets_there_with_rank_1():
+    run(powersgd_learns, 2)
+
+
+def different_models(rank, size):
+    DDP(nn.Linear(4, 3 + rank))
+
+
+def test_models_that_differ_are_named():
+    with pytest.raises(Failed) as caught:
+        run(different_models, 2)
+    assert "DDP expects same model across all ranks" in str(caught.value)
+    assert "'weight' of shape (3, 4)" in str(caught.value)
+    assert "'weight' of shape (4, 4)" in str(caught.value)
+
+
+def uneven(rank, size, even_division):
+    loss = square(size)
+    steps = [3, 1, 2, 4][:size]
+    expected = net()
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.05)
+    for step in range(max(steps)):
+        present = [r for r in range(size) if step < steps[r]]
+        optimizer.zero_grad()
+        count = size if even_division else len(present)
+        (sum(loss(expected, r, step) for r in present) / count).backward()
+        optimizer.step()
+    for options in ({}, {"bucket_cap_mb": 1e-5}):
+        model = DDP(net(), **options)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with model.join(divide_by_initial_world_size=even_division):
+            for step in range(steps[rank]):
+                optimizer.zero_grad()
+                loss(model, rank, step).backward()
+                optimizer.step()
+        close(model.parameters(), expected.parameters())
+    loss(model, rank, 0).backward()  # and goes on as before
+    assert model.reducer.divisor == size
+
+
+@pytest.mark.parametrize(("size", "even_division"), [(2, True), (3, False), (4, True)])
+def test_join_lets_ranks_run_out_of_inputs(size, even_division):
+    run(uneven, size, even_division)
+
+
+def uneven_with_buffers(rank, size):
+    from rushlight.distributed.algorithms import Join
+    from rushlight.distributed.optim import ZeroRedundancyOptimizer
+
+    torch.manual_seed(0)
+    model = DDP(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.1)
+    with Join([model, optimizer]):
+        for _ in range(2 + rank):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4, dtype=F64)).square().mean().backward()
+            optimizer.step()
+    seen = [None] * size
+    dist.all_gather_object(seen, [t.tolist() for t in model.state_dict().values()])
+    assert all(s == seen[0] for s in seen)
+
+    plain = DDP(net())
+    throwing = plain.join(throw_on_early_termination=True)
+    with pytest.raises(RuntimeError, match="exhausted inputs"), throwing:
+        for _ in range(1 + rank):
+            plain(torch.ones(1, 4, dtype=F64)).sum().backward()
+
+
+def test_join_with_buffers_zero_and_errors():
+    run(uneven_with_buffers, 2)
+
+
+def refusals(rank, size):
+    with pytest.raises(RuntimeError, match="doesn't have any parameters that require a gradient"):
+        DDP(nn.ReLU())
+    with pytest.raises(ValueError, match="device_ids"):
+        DDP(nn.Linear(1, 1), device_ids=[0])
+    with pytest.raises(ValueError, match="mixed_precision is not supported"):
+        DDP(nn.Linear(1, 1), mixed_precision=object())
+    ignoring = nn.Linear(2, 2).double()
+    DDP._set_params_and_buffers_to_ignore_for_model(ignoring, ["bias"])
+    with torch.no_grad():
+        ignoring.bias.fill_(float(rank))
+    model = DDP(ignoring)
+    model(torch.full((1, 2), float(rank), dtype=F64)).sum().backward()
+    assert model.module.bias[0].item() == rank
+    torch.testing.assert_close(model.module.weight.grad, torch.full((2, 2), 0.5, dtype=F64))
+
+
+def test_refusals_and_ignored_parameters():
+    run(refusals, 2)
+
+
+def test_without_a_group_it_says_so():
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        DDP(nn.Linear(1, 1))

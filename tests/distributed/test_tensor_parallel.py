@@ -1,0 +1,182 @@
+"""Layers and tensors spread over processes compute what one process computes."""
+
+import pytest
+
+import rushlight as torch
+from processes import needs_mpi, run
+from rushlight import distributed as dist
+from rushlight import nn
+from rushlight.distributed.device_mesh import init_device_mesh
+from rushlight.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+)
+from rushlight.distributed.tensor import ones as spread_ones
+from rushlight.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+    loss_parallel,
+    parallelize_module,
+)
+
+pytestmark = needs_mpi
+F64 = torch.float64
+
+
+def close(actual, expected, atol=1e-12):
+    for a, e in zip(actual, expected, strict=True):
+        a = a.full_tensor() if isinstance(a, DTensor) else a
+        torch.testing.assert_close(a.detach(), e.detach(), rtol=0, atol=atol)
+
+
+def tensors(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(rank)  # the numbers of rank 0 count
+    whole = torch.randn(5, 3, dtype=F64)
+    box = [whole.tolist()]
+    dist.broadcast_object_list(box, src=0)
+    whole = torch.tensor(box[0], dtype=F64)
+    for placement in (Shard(0), Shard(1), Shard(-1), Replicate()):
+        t = distribute_tensor(whole, mesh, [placement])
+        assert t.shape == (5, 3)
+        assert (t.device_mesh, t.dtype, t.dim(), t.numel()) == (mesh, F64, 2, 15)
+        close([t, t + t, 2 * t - 1, t.sin(), t.clone()],
+              [whole, 2 * whole, 2 * whole - 1, whole.sin(), whole])  # fmt: skip
+        norms = whole.norm(), whole.norm(1), whole.abs().max()
+        close([t.norm(), t.norm(1), t.norm(float("inf"))], norms)
+        close([t.sum(), t @ t.T, t[1]], [whole.sum(), whole @ whole.T, whole[1]])
+        for other in (Shard(0), Shard(1), Replicate()):
+            close([t.redistribute(mesh, [other])], [whole])
+        t.mul_(2).add_(1)
+        close([t, torch.zeros_like(t)], [2 * whole + 1, torch.zeros(5, 3, dtype=F64)])
+    terms = DTensor.from_local(whole, mesh, [Partial()])
+    close([terms, terms.redistribute(mesh, [Shard(1)]), terms + 1],
+          [size * whole, size * whole, size * whole + 1])  # fmt: skip
+    spread = distribute_tensor(whole, mesh, [Shard(0)])
+    with pytest.raises(RuntimeError, match=r"mixed torch\.Tensor and DTensor"):
+        spread + whole
+    with pytest.raises(RuntimeError, match="cannot write to a part"):
+        spread.cumsum_(0)
+    with pytest.raises(ValueError, match="same length"):
+        distribute_tensor(whole, mesh, [Shard(0), Shard(1)])
+    close([spread_ones(3, 2, device_mesh=mesh, placements=[Shard(0)])], [torch.ones(3, 2)])
+
+    # Gradients reach the parts.
+    weight = distribute_tensor(nn.Parameter(whole), mesh, [Shard(0)])
+    assert isinstance(weight, nn.Parameter)
+    (weight.full_tensor() ** 2).sum().backward()
+    (weight.to_local() * 3).sum().backward()
+    (weight * weight).sum().backward()
+    close([weight.grad], [4 * whole + 3])
+    assert (weight * 0 + 2).sum().item() == 30
+    layer = distribute_module(nn.Linear(3, 2).double(), mesh)
+    assert all(isinstance(p, DTensor) for p in layer.parameters())
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_tensors(size):
+    run(tensors, size)
+
+
+class Feed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm = nn.LayerNorm(6)
+        self.up = nn.Linear(6, 10)
+        self.down = nn.Linear(10, 6)
+        self.double()
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.embed = nn.Embedding(11, 6, padding_idx=4).double()
+        self.layers = nn.ModuleList([Feed(), Feed()])
+        self.head = nn.Linear(6, 11).double()
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def step(model, tokens, optimizer):
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        with loss_parallel():
+            logits = model(tokens)
+        logits = logits.full_tensor() if isinstance(logits, DTensor) else logits
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.roll(1, 1).flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def layers(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(3)
+    tokens = torch.randint(0, 11, (3, 12))
+    plain = Model()
+    expected = step(plain, tokens, torch.optim.AdamW(plain.parameters(), lr=0.01))
+    megatron = {"layers.*.up": ColwiseParallel(), "layers.*.down": RowwiseParallel()}
+    sequence = {
+        "embed": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+        "layers.*.norm": SequenceParallel(),
+        "layers.*.up": ColwiseParallel(input_layouts=Shard(1)),
+        "layers.*.down": RowwiseParallel(output_layouts=Shard(1)),
+        "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+    }
+    spread_loss = {
+        **megatron,
+        "embed": ColwiseParallel(output_layouts=Replicate()),
+        "head": ColwiseParallel(use_local_output=False),
+    }
+    rows = {"embed": RowwiseParallel(), "head": RowwiseParallel(input_layouts=Replicate())}
+    for plan in (megatron, sequence, spread_loss, rows):
+        model = parallelize_module(Model(), mesh, plan)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        close(step(model, tokens, optimizer), expected)
+        close(model.parameters(), plain.parameters())
+        assert list(model.state_dict()) == list(plain.state_dict())
+    # The second layer's input comes spread over the sequence, and leaves whole.
+    feed = parallelize_module(
+        Feed(),
+        mesh,
+        {
+            "up": PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate()),
+            "down": PrepareModuleOutput(
+                output_layouts=Replicate(), desired_output_layouts=Shard(1)
+            ),
+        },
+    )
+    x = torch.randn(2, 3 * size, 6, dtype=F64)
+    alone = Feed()
+    part = DTensor.from_local(x, mesh, [Replicate()]).redistribute(mesh, [Shard(1)]).to_local()
+    out = feed.down(torch.tanh(feed.up(part).to_local()))
+    whole = DTensor.from_local(out, mesh, [Shard(1)]).full_tensor()
+    close([whole], [alone.down(torch.tanh(alone.up(x)))])
+
+    with pytest.raises(ValueError, match="no module of Model is named 'nothing'"):
+        parallelize_module(Model(), mesh, {"nothing": ColwiseParallel()})
+    with pytest.raises(NotImplementedError, match="only support"):
+        parallelize_module(nn.ReLU(), mesh, ColwiseParallel())
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_tensor_and_sequence_parallel_layers(size):
+    run(layers, size)
