@@ -63,8 +63,19 @@ class TestEmulated:
     def test_the_device(self, emulator):
         check(emulator, "check_device.py")
 
+    def test_graphs(self, emulator):
+        check(emulator, "check_graphs.py", "-k", "not nadam and not radam")
+
+    def test_shared_memory(self, emulator):
+        check(emulator, "check_sharing.py")
+
     def test_training(self, emulator):
-        check(emulator, "check_training.py", "-k", "gpt or adamw or halves or clipped or second")
+        check(
+            emulator,
+            "check_training.py",
+            "-k",
+            "gpt or adamw or halves or clipped or second or mixed",
+        )
 
     def test_ops(self, emulator):
         # A sample of the law; tools/cuda_check runs all of it.

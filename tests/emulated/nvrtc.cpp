@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -172,15 +173,17 @@ EXPORT int nvrtcDestroyProgram(void** program) {
 }
 EXPORT int nvrtcCompileProgram(void* program, int, const char* const*) {
   auto* p = static_cast<Program*>(program);
-  static int number = 0;
+  if (const char* kept = std::getenv("EMULATED_CUDA_TEXTS")) {
+    size_t name = std::hash<std::string>()(p->text);
+    std::ofstream(std::string(kept) + "/" + std::to_string(name) + ".cu") << p->text;
+  }
+  if (is_dry()) {
+    p->binary = "dry";
+    return 0;
+  }
   char folder[] = "/tmp/emulated_cuda.XXXXXX";
   if (!mkdtemp(folder)) return 11;
   std::string base = folder, source = base + "/k.cpp", library = base + "/k.so";
-  // The texts are kept where a test compiles them with the real compiler.
-  if (const char* kept = std::getenv("EMULATED_CUDA_TEXTS")) {
-    std::string name = std::string(kept) + "/" + std::to_string(getpid()) + "_" + std::to_string(number++) + ".cu";
-    std::ofstream(name) << p->text;
-  }
   std::ofstream(source) << kShim << with_callers(p->text);
   std::string command = "g++ -std=c++17 -O1 -w -fPIC -shared -fwrapv -ffp-contract=off -fno-exceptions -o " +
                         library + " " + source + " > " + base + "/log 2>&1";

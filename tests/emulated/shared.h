@@ -10,5 +10,7 @@ using Address = unsigned long long;
 
 // The error, when EMULATED_CUDA_FAIL asks for one at this call; else 0.
 int failure(const char* what, int error);
+// Nothing is compiled or run.
+bool is_dry();
 // True when the stream is being recorded: the work is done when the graph is launched.
 bool record_other(void* stream, std::function<int()> work);

@@ -253,6 +253,19 @@ class TestErrors:
             x[at].sum().item()
         assert x.sum().item() == 6.0
 
+    def test_the_line_is_named(self):
+        table = torch.ones(4, 3, device="cuda")
+        ids = torch.tensor([1, 9], device="cuda")
+        found = torch.nn.functional.embedding(ids, table)  # the line that is named
+        for _ in range(20):
+            found = found + table[torch.tensor([0, 1], device="cuda")]
+        with pytest.raises(IndexError, match=r"index 9 is out of.*check_device\.py:\d+") as e:
+            torch.cuda.synchronize()
+        line = int(str(e.value).rpartition(":")[2].rstrip(")"))
+        with open(__file__) as file:
+            assert "the line that is named" in file.read().splitlines()[line - 1]
+        assert (table + 1).sum().item() == 24
+
     def test_targets_too(self):
         logits = torch.zeros(2, 3, device="cuda")
         with pytest.raises(IndexError, match="Target 7 is out of bounds"):

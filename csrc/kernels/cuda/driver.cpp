@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "autograd/provenance.h"
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
@@ -25,8 +26,18 @@ namespace {
 void* library = nullptr;
 Context context = nullptr;
 int device = 0;
-Fault* fault = nullptr;  // the host's view
-Fault* fault_on_device = nullptr;
+
+// Launches take turns with the places where faults are noted: as many launches back, the line of a
+// fault is known. The first place tells the host that there is one. Recorded launches, which come
+// again, have places of their own.
+constexpr int kPlaces = 256;
+Fault* faults = nullptr;  // the host's view
+Fault* faults_on_device = nullptr;
+struct Launched {
+  Where line;
+  const char* op = nullptr;
+};
+Launched launched[1 + 2 * kPlaces];
 
 }  // namespace
 
@@ -98,12 +109,14 @@ void start_device() {
   ok(driver.set_context(made), "entering the device's context");
   context_is_set = true;
   void* host;
-  ok(driver.host_allocate(&host, sizeof(Fault), 2 /* mapped */), "allocating pinned memory");
+  size_t bytes = sizeof(Fault) * (1 + 2 * kPlaces);
+  ok(driver.host_allocate(&host, bytes, 2 /* mapped */), "allocating pinned memory");
   Address address;
   ok(driver.host_address(&address, host, 0), "mapping pinned memory");
-  std::memset(host, 0, sizeof(Fault));
-  fault = static_cast<Fault*>(host);
-  fault_on_device = reinterpret_cast<Fault*>(address);
+  std::memset(host, 0, bytes);
+  faults = static_cast<Fault*>(host);
+  faults_on_device = reinterpret_cast<Fault*>(address);
+  for (int i = 0; i <= 2 * kPlaces; i++) faults[i].head = faults_on_device;
   const char* wish = std::getenv("CUDA_LAUNCH_BLOCKING");
   blocking = wish && std::strcmp(wish, "0") != 0 && *wish;
   context = made;
@@ -143,22 +156,41 @@ void wait_for_device() {
   raise_faults();
 }
 
-Fault* fault_address() { return fault_on_device; }
+Fault* fault_address(const char* op) {
+  static int next[2] = {};
+  int ring = capture ? 1 : 0, at = 1 + ring * kPlaces + next[ring]++ % kPlaces;
+  if (__atomic_load_n(&faults[at].state, __ATOMIC_ACQUIRE) == 0) {
+    launched[at].line.note();
+    launched[at].op = op;
+  }
+  return faults_on_device + at;
+}
 
 void raise_faults() {
-  if (!fault || __atomic_load_n(&fault->state, __ATOMIC_ACQUIRE) != 2) return;
-  Fault found = *fault;
-  __atomic_store_n(&fault->state, 0, __ATOMIC_RELEASE);
+  if (!faults || __atomic_load_n(&faults->state, __ATOMIC_ACQUIRE) != 2) return;
+  __atomic_store_n(&faults->state, 0, __ATOMIC_RELEASE);
+  int at = 0;
+  Fault found{};
+  for (int i = 2 * kPlaces; i > 0; i--) {  // what follows the first one may follow from it
+    if (__atomic_load_n(&faults[i].state, __ATOMIC_ACQUIRE) != 2) continue;
+    found = faults[at = i];
+    __atomic_store_n(&faults[i].state, 0, __ATOMIC_RELEASE);
+  }
+  if (at == 0) return;
+  const Launched& of = launched[at];
+  std::string line = of.line.text();
+  std::string where = concat("found on the device by ", of.op ? of.op : "a kernel",
+                             line.empty() ? "" : ", called at ", line);
   switch (found.reason) {
     case kTargetOutOfRange:
       fail_as(PyExc_IndexError, "Target ", found.value, " is out of bounds: position ", found.at,
-              ", with ", found.size, " classes (found by an earlier kernel on the device)");
+              ", with ", found.size, " classes (", where, ")");
     case kProbability:
-      fail("probability tensor contains either `inf`, `nan` or element < 0 (row ", found.at,
-           "; found by an earlier kernel on the device)");
+      fail("probability tensor contains either `inf`, `nan` or element < 0 (row ", found.at, "; ",
+           where, ")");
     default:
       fail_as(PyExc_IndexError, "index ", found.value, " is out of bounds for dimension with size ",
-              found.size, " (position ", found.at, "; found by an earlier kernel on the device)");
+              found.size, " (position ", found.at, "; ", where, ")");
   }
 }
 

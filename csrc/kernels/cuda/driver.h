@@ -195,9 +195,11 @@ struct Fault {
   int64_t at;  // the position of the number
   int64_t value;
   int64_t size;
+  Fault* head;  // whose state says that there is one
 };
 enum FaultReason { kIndexOutOfRange = 1, kTargetOutOfRange = 2, kProbability = 3 };
-Fault* fault_address();  // for kernels
+// For a kernel: where it notes what is wrong. The op and the user's line are remembered with it.
+Fault* fault_address(const char* op);
 void raise_faults();
 extern bool blocking;  // every launch is waited for (CUDA_LAUNCH_BLOCKING)
 void after_launch(Result result);

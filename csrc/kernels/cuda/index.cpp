@@ -325,7 +325,7 @@ Outside check_range(const int64_t* index, int64_t count, int64_t low, int64_t hi
   static Kernel kernel(kNumbers, "find_outside");
   if (count)
     launch(kernel.of(DType::I64), grid_for(count, 256), 256, index, count, low, high, size,
-           fault_address());
+           fault_address("a check of indices"));
   return {};
 }
 }  // namespace

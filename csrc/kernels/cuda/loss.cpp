@@ -150,7 +150,7 @@ void add_weights(DType d, const int64_t* target, const void* weight, double* tot
                  int64_t classes, int64_t ignore_index) {
   static Kernel kernel(kText, "total_weight");
   launch(kernel.of(d), {1}, count > 256 ? 1024 : 256, target, weight, total, count, classes,
-         ignore_index, fault_address());
+         ignore_index, fault_address("a check of targets"));
 }
 
 }  // namespace
@@ -230,7 +230,7 @@ Outside find_bad_target(const int64_t* target, int64_t count, int64_t classes,
   static Kernel kernel(kTargets, "find_bad_target");
   if (count)
     launch(kernel.of(DType::I64), grid_for(count, 256), 256, target, count, classes, ignore_index,
-           fault_address());
+           fault_address("a check of targets"));
   return {};
 }
 

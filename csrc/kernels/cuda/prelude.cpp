@@ -216,6 +216,7 @@ struct Smaller {
 struct Fault {
   int state, reason;
   int64 at, value, size;
+  Fault* head;
 };
 __device__ inline void complain(Fault* fault, int reason, int64 at, int64 value, int64 size) {
   if (atomicCAS(&fault->state, 0, 1) != 0) return;
@@ -225,6 +226,8 @@ __device__ inline void complain(Fault* fault, int reason, int64 at, int64 value,
   fault->size = size;
   __threadfence_system();
   *(volatile int*)&fault->state = 2;
+  __threadfence_system();
+  *(volatile int*)&fault->head->state = 2;
 }
 // ---- end of the prelude
 )";

@@ -27,7 +27,7 @@ def let_follow(stream: int | None) -> None:
     if other != mine.cuda_stream:
         event = Event()
         event.record(mine)
-        event.wait(ExternalStream(other))  # type: ignore[arg-type]
+        event.wait(ExternalStream(other))
 
 
 def capsule_of(other: Any) -> Any:
