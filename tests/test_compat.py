@@ -115,7 +115,7 @@ class TestWhatIsMissing:
         found = report("import torch\ntorch.nn.Lineal.forward(1)\ntorch.nn.Linear", tmp_path)
         (missing,) = found.missing
         assert missing.name == "torch.nn.Lineal"
-        assert missing.uses == ["program.py:2"]
+        assert list(missing.uses) == ["program.py:2"]
         assert "torch.nn.Linear" in missing.hint
         assert found.names["torch.nn.Linear"].present
 
@@ -148,7 +148,7 @@ class TestWhatIsMissing:
         (tmp_path / "package" / "part.py").write_text("import torch\nf = torch.absent")
         found = report("import package", tmp_path)
         assert found.files == 3
-        assert found.missing[0].uses == ["package/part.py:2"]
+        assert list(found.missing[0].uses) == ["package/part.py:2"]
 
     def test_the_examples_and_programs_use_nothing_missing(self):
         found = Report().read(*sources(str(Path(__file__).parent / "programs")))

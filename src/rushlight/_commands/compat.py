@@ -60,8 +60,9 @@ def _show(report: Any, what: str, only_missing: bool) -> None:
         if names:
             print(f"\n{paint(title, 'bold')}")
         for each in names:
-            more = f" and {len(each.uses) - 2} more" if len(each.uses) > 2 else ""
-            print(f"  {each.name}  {', '.join(each.uses[:2])}{more}{each.hint}")
+            uses = list(each.uses)
+            more = f" and {len(uses) - 2} more" if len(uses) > 2 else ""
+            print(f"  {each.name}  {', '.join(uses[:2])}{more}{each.hint}")
     for text in report.unread:
         print(f"not read: {text}", file=sys.stderr)
 

@@ -23,7 +23,7 @@ class Names:
     name: str
     present: bool
     guarded: bool = True  # as long as every use is
-    uses: list[str] = field(default_factory=list)
+    uses: dict[str, None] = field(default_factory=dict)  # in the order they were found
 
     @property
     def hint(self) -> str:
@@ -58,7 +58,7 @@ class Report:
             "missing": [n.name for n in self.missing],
             "optional": [n.name for n in self.optional],
             "names": {
-                n.name: {"present": n.present, "guarded": n.guarded, "uses": n.uses}
+                n.name: {"present": n.present, "guarded": n.guarded, "uses": list(n.uses)}
                 for n in self.names.values()
             },
         }
@@ -101,9 +101,7 @@ class Report:
             name = absent or use.name
             entry = self.names.setdefault(name, Names(name, absent is None))
             entry.guarded &= use.guarded or name in scan.tested
-            where = f"{shown}:{use.line}"
-            if where not in entry.uses:
-                entry.uses.append(where)
+            entry.uses[f"{shown}:{use.line}"] = None
 
 
 @functools.cache
