@@ -69,4 +69,62 @@ def test_settings_and_groups_have_folders_of_their_own(tmp_path):
 
 def test_what_is_left_out_says_so(tmp_path):
     with SummaryWriter(tmp_path) as writer, pytest.raises(AttributeError, match="tensorboardX"):
-        writer.add_graph(None)
+        writer.add_video("v", None)
+
+
+def test_points_for_the_projector(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_embedding(
+            torch.arange(6.0).reshape(3, 2),
+            metadata=[["a", 1], ["b\tc", 2], ["d", 3]],
+            label_img=torch.rand(3, 1, 4, 5),
+            global_step=7,
+            tag="all words",
+            metadata_header=["word", "number"],
+        )
+        writer.add_embedding(torch.ones(2, 2))
+        with pytest.raises(AssertionError, match="labels"):
+            writer.add_embedding(torch.ones(2, 2), metadata=["a"])
+        with pytest.raises(AssertionError, match="2D"):
+            writer.add_embedding(torch.ones(2))
+    folder = tmp_path / "00007" / "all%20words"
+    assert (folder / "tensors.tsv").read_text() == "0.0\t1.0\n2.0\t3.0\n4.0\t5.0\n"
+    assert (folder / "metadata.tsv").read_text().splitlines()[2] == "b c\t2"
+    assert (folder / "sprite.png").read_bytes().startswith(b"\x89PNG")
+    config = (tmp_path / "projector_config.pbtxt").read_text()
+    assert config.count("embeddings {") == 2
+    assert 'tensor_path: "00007/all%20words/tensors.tsv"' in config
+
+
+def test_the_graph_of_a_model(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_graph(model, torch.ones(2, 3))
+        with pytest.raises(ValueError, match="input_to_model"):
+            writer.add_graph(model)
+    body = records(tmp_path)[1]
+    for name in (b"Sequential/0/weight_", b"Sequential/0/linear_", b"Sequential/1/relu_"):
+        assert name in body
+
+
+def test_tensorboard_itself_reads_the_files(tmp_path):
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="tensorboard is not installed",
+        exc_type=ImportError,
+    )
+    with SummaryWriter(tmp_path) as writer:
+        for step in range(4):
+            writer.add_scalar("loss", 1 / (step + 1), step)
+        writer.add_histogram("h", torch.arange(10.0), 3)
+        writer.add_image("picture", torch.rand(3, 4, 4), 1)
+        writer.add_graph(torch.nn.Linear(2, 3), torch.ones(1, 2))
+    found = reader.EventAccumulator(str(tmp_path), size_guidance={})
+    found.Reload()
+    assert [(e.step, e.value) for e in found.Scalars("loss")][:2] == [(0, 1.0), (1, 0.5)]
+    assert found.Histograms("h")[0].histogram_value.num == 10
+    assert found.Images("picture")[0].width == 4
+    names = [node.name for node in found.Graph().node]
+    assert names == ["Linear/weight_0", "Linear/bias_1", "Linear/linear_2"]
+    shape = found.Graph().node[2].attr["_output_shapes"].list.shape[0]
+    assert [d.size for d in shape.dim] == [1, 3]

@@ -33,7 +33,7 @@ def graph(outputs: Any, model: Any = None, *, measure: bool = False) -> Graph:
     >>> model = torch.nn.Linear(3, 2)
     >>> g = torch.graph(model(torch.ones(4, 3)).relu().sum(), model)
     >>> [step.label for step in g.steps]
-    ['bias', 'weight', 'linear', 'relu', 'sum']
+    ['weight', 'bias', 'linear', 'relu', 'sum']
     >>> print(g)
     3 operations, 2 leaves; 80 B kept for backward...
     """

@@ -146,12 +146,14 @@ def _walk(roots: Sequence[Any]) -> list[Any]:
             continue
         seen[node] = node._sequence_nr()
         stack.extend(step for step, _ in node.next_functions if step is not None)
-    first_use: dict[Any, int] = {}
+    first_use: dict[Any, tuple[int, int]] = {}
     for node, number in seen.items():
-        for step, _ in node.next_functions:
+        for at, (step, _) in enumerate(node.next_functions):
             if step is not None and hasattr(step, "variable"):
-                first_use[step] = min(first_use.get(step, number), number)
-    return sorted(seen, key=lambda node: (first_use.get(node, seen[node]), node not in first_use))
+                use = (number, at)
+                first_use[step] = min(first_use.get(step, use), use)
+    last = 1 << 30  # after its leaves
+    return sorted(seen, key=lambda node: first_use.get(node) or (seen[node], last))
 
 
 def _memory_of(tensor: Any) -> int:

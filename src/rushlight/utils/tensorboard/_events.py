@@ -11,7 +11,7 @@ from functools import cache
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 
@@ -91,12 +91,33 @@ def record(data: bytes) -> bytes:
 # --- messages --------------------------------------------------------------------------------
 
 
-def event(wall_time: float, step: int = 0, summary: bytes = b"", version: str = "") -> bytes:
-    """An event: a summary of a step, or the version that opens a file."""
+def event(
+    wall_time: float,
+    step: int = 0,
+    summary: bytes = b"",
+    version: str = "",
+    graph: bytes = b"",
+) -> bytes:
+    """An event: a summary of a step, a graph, or the version that opens a file."""
     text = double(1, wall_time) + whole(2, step)
     if version:
         text += chunk(3, version)
+    if graph:
+        text += chunk(4, graph)
     return text + (chunk(5, summary) if summary else b"")
+
+
+def graph(nodes: Iterable[tuple[str, str, Sequence[str], Sequence[int] | None]]) -> bytes:
+    """A graph of nodes: name (with ``/`` between scopes), operation, names of inputs, shape."""
+    found = b""
+    for name, op, inputs, shape in nodes:
+        node = chunk(1, name) + chunk(2, op) + b"".join(chunk(3, i) for i in inputs)
+        if shape is not None:
+            sizes = b"".join(chunk(2, whole(1, size)) for size in shape)
+            value = chunk(1, chunk(7, sizes))
+            node += chunk(5, chunk(1, "_output_shapes") + chunk(2, value))
+        found += chunk(1, node)
+    return found + chunk(4, whole(1, 22))
 
 
 def _metadata(plugin: str, content: bytes = b"") -> bytes:

@@ -51,6 +51,10 @@ class FileWriter:
         """The folder of the file."""
         return self._folder
 
+    def add_graph(self, graph: bytes) -> None:
+        """Writes a graph."""
+        self._file.write(_events.record(_events.event(time.time(), graph=graph)))
+
     def add_summary(self, summary: bytes, global_step: int | None, walltime: float | None) -> None:
         """Writes a summary."""
         when = time.time() if walltime is None else walltime
@@ -345,6 +349,62 @@ class SummaryWriter:
             for name, value in metric_dict.items():
                 inner.add_scalar(name, value, global_step)
 
+    def add_graph(
+        self,
+        model: Any,
+        input_to_model: Any = None,
+        verbose: bool = False,
+        use_strict_trace: bool = True,
+    ) -> None:
+        """The graph of a model's forward pass on an input, operations inside their modules.
+
+        It is the graph that is recorded for derivatives: parameters and what is made of them.
+        """
+        if input_to_model is None:
+            raise ValueError("add_graph: give the model's input, as input_to_model")
+        from rushlight.graphview._nodes import nodes_of
+
+        inputs = input_to_model if isinstance(input_to_model, (tuple, list)) else [input_to_model]
+        nodes = nodes_of(model, inputs)
+        if verbose:
+            for name, op, sources, _ in nodes:
+                print(f"{name} = {op}({', '.join(sources)})")
+        self._get_file_writer().add_graph(_events.graph(nodes))
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
+        """Points (a row each) for the projector, with labels and small pictures of them."""
+        from rushlight.utils.tensorboard import _projector
+
+        points = torch.as_tensor(mat).detach()
+        if points.dim() != 2:
+            raise AssertionError("mat should be 2D, where mat.size(0) is the number of data points")
+        if metadata is not None and len(metadata) != len(points):
+            raise AssertionError("#labels should equal with #data points")
+        if label_img is not None and len(label_img) != len(points):
+            raise AssertionError("#images should equal with #data points")
+        step = str(global_step or 0).zfill(5)
+        below = f"{step}/{_file_name(tag)}"
+        folder = os.path.join(self.log_dir, below)
+        os.makedirs(folder, exist_ok=True)
+        _projector.write_points(folder, points)
+        if metadata is not None:
+            _projector.write_labels(folder, metadata, metadata_header)
+        sheet = None
+        if label_img is not None:
+            _projector.write_sheet(folder, label_img)
+            sheet = (int(label_img.shape[3]), int(label_img.shape[2]))
+        path = os.path.join(self.log_dir, "projector_config.pbtxt")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(_projector.entry(tag, step, below, metadata is not None, sheet))
+
     def flush(self) -> None:
         """Has what was written reach the disk."""
         for writer in (self.all_writers or {}).values():
@@ -363,12 +423,18 @@ class SummaryWriter:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("add_graph", "add_embedding", "add_mesh", "add_video", "add_onnx_graph"):
+        if name in ("add_mesh", "add_video", "add_onnx_graph"):
             raise AttributeError(
                 f"SummaryWriter.{name}: rushlight writes numbers, histograms, pictures, sounds, "
-                "texts, curves and settings; use the tensorboardX package for the rest"
+                "texts, curves, graphs, points and settings; use the tensorboardX package for the "
+                "rest"
             )
         raise AttributeError(f"'SummaryWriter' object has no attribute '{name}'")
+
+
+def _file_name(tag: str) -> str:
+    """A tag as the name of a folder."""
+    return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):02x}" for c in tag)
 
 
 def _edges() -> list[float]:
