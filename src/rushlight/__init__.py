@@ -198,6 +198,7 @@ _lazy_names = {
         ),
         "_sparse.methods",
     ),
+    **dict.fromkeys(("range", "segment_reduce"), "_segments"),
     **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "_lowrank"),
     **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "_removed"),
     **dict.fromkeys(

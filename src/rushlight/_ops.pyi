@@ -654,7 +654,7 @@ def any(
 ) -> Tensor: ...
 @overload
 def arange(
-    end: _Number,
+    end: Tensor | _Number,
     *,
     dtype: _dtype | None = None,
     layout: Any | None = None,
@@ -665,9 +665,9 @@ def arange(
 ) -> Tensor: ...
 @overload
 def arange(
-    start: _Number,
-    end: _Number,
-    step: _Number = 1,
+    start: Tensor | _Number,
+    end: Tensor | _Number,
+    step: Tensor | _Number = 1,
     *,
     dtype: _dtype | None = None,
     layout: Any | None = None,

@@ -78,7 +78,93 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
-_methods: dict[str, Any] = {f.__name__: f for f in (where, sum_to_size, fill_diagonal_)}
+def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost.
+
+    >>> torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last).dim_order()
+    (0, 2, 3, 1)
+    """
+    order = sorted(range(self.dim()), key=lambda i: -self.stride(i))
+    strides = {self.stride(i) for i in order}
+    if ambiguity_check and self.dim() > 1 and (1 in self.shape or len(strides) < len(order)):
+        raise RuntimeError(
+            "dim_order: The tensor does not have unique dim order, or cannot map to exact one of "
+            f"the given memory formats: shape {list(self.shape)}, strides {list(self.stride())}"
+        )
+    return tuple(order)
+
+
+def is_distributed(self: Tensor) -> bool:
+    """False.
+
+    >>> torch.ones(2).is_distributed()
+    False
+    """
+    return False
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Writes ``callable(a, b, c)`` of the elements of three tensors into the first.
+
+    >>> torch.ones(2).map2_(torch.arange(2.0), torch.full((2,), 3.0), lambda a, b, c: a + b * c)
+    tensor([1., 4.])
+    """
+    if self.requires_grad or x.requires_grad or y.requires_grad:
+        raise RuntimeError(
+            "map2_: Can't call map2_() on Variable that requires grad. Use var.detach().map2_()"
+        )
+    others = [t.expand_as(self).reshape(-1).tolist() for t in (x, y)]
+    values = [callable(*v) for v in zip(self.reshape(-1).tolist(), *others, strict=True)]
+    return self.copy_(self.new_tensor(values).view(self.shape))
+
+
+def reinforce(self: Tensor, reward: Any) -> Any:
+    """Raises: a sample of ``torch.distributions`` has ``log_prob``, which stands in its place.
+
+    >>> torch.ones(2).reinforce(1.0)
+    Traceback (most recent call last):
+        ...
+    RuntimeError: reinforce() was removed...
+    """
+    raise RuntimeError(
+        "reinforce() was removed. Use torch.distributions instead: loss = -m.log_prob(m.sample()) "
+        "* reward for a distribution m, such as torch.distributions.Categorical(probs)"
+    )
+
+
+def _written(name: str, example: str, result: str) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        found = getattr(self.clone(), name)(*args, **kwargs)  # a derivative may need it as it was
+        if found.shape != self.shape:
+            raise RuntimeError(
+                f"{name}_: output with shape {list(self.shape)} doesn't match the broadcast shape "
+                f"{list(found.shape)}"
+            )
+        return self.copy_(found)
+
+    method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
+    method.__doc__ = f"``{name}`` in place.\n\n>>> {example}\n{result}\n"
+    return method
+
+
+_methods: dict[str, Any] = {
+    f.__name__: f
+    for f in (where, sum_to_size, fill_diagonal_, dim_order, is_distributed, map2_, reinforce)
+}
+for _name, _example, _result in (
+    ("gcd", "torch.tensor([12]).gcd_(torch.tensor([8]))", "tensor([4])"),
+    ("lcm", "torch.tensor([4]).lcm_(torch.tensor([6]))", "tensor([12])"),
+    ("renorm", "torch.tensor([[3.0, 4.0]]).renorm_(2, 0, 1.0)", "tensor([[0.6000, 0.8000]])"),
+    (
+        "index_reduce",
+        "torch.ones(2).index_reduce_(0, torch.tensor([1]), torch.tensor([3.0]), 'amax')",
+        "tensor([1., 3.])",
+    ),
+):
+    _methods[f"{_name}_"] = _written(_name, _example, _result)
+_gone = "Traceback (most recent call last):\n    ...\nRuntimeError: torch.{0}: ..."
+for _name in ("eig", "lstsq", "solve", "symeig"):
+    _methods[_name] = _late(_name, f"torch.eye(2).{_name}()", _gone.format(_name), "_removed")
 for _name, _example, _result in (
     ("quantile", "torch.tensor([0.0, 1.0, 3.0]).quantile(0.5)", "tensor(1.)"),
     ("nanquantile", "torch.tensor([0.0, 1.0, 3.0]).nanquantile(0.5)", "tensor(1.)"),

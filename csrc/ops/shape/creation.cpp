@@ -233,8 +233,20 @@ void write_range(const Var& v, const Var& start, const Var& step) {
   ops::copy_data(v.get(), wide.get());
 }
 
+// A bound of arange is a number, or a tensor without dimensions that has no gradient to lose.
+void check_bound(const Var& v, const char* name) {
+  bool grad = v->requires_grad || v->grad_fn;
+  if (v->dim() == 0 && !grad) return;
+  fail_as(PyExc_TypeError, "arange(): argument '", name,
+          "' must be Number, not Tensor: got one of ", v->dim(), " dimensions",
+          grad ? " that requires grad" : "", "; give its item()");
+}
+
 Var arange(const Var& start, const Var& end, const Var& step, std::optional<DType> dtype,
            std::optional<Device> device, bool requires_grad) {
+  check_bound(start, "start");
+  check_bound(end, "end");
+  check_bound(step, "step");
   bool integral =
       is_integral(start.dtype()) && is_integral(end.dtype()) && is_integral(step.dtype());
   DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
@@ -267,13 +279,14 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
     static constexpr auto doc = "arange(start, end, step): start, start + step, ... below end."; \
     static Var forward(__VA_ARGS__, std::optional<DType> dtype, PyObject*, std::optional<Device> device, \
                        bool requires_grad, PyObject*) {
-RL_ARANGE(ArangeEnd, "Number end", const Var& end)
+RL_ARANGE(ArangeEnd, "Tensor|Number end", const Var& end)
       return arange(ops::to(Var(0), DType::I64), end, ops::to(Var(1), DType::I64), dtype,
                     device, requires_grad);
     }
   };
 RL_OP(ArangeEnd)
-RL_ARANGE(ArangeRange, "Number start, Number end, Number step=1", const Var& start, const Var& end,
+RL_ARANGE(ArangeRange, "Tensor|Number start, Tensor|Number end, Tensor|Number step=1",
+          const Var& start, const Var& end,
           const Var& step)
       return arange(start, end, step, dtype, device, requires_grad);
     }
@@ -288,6 +301,9 @@ struct Linspace : Creation_ {
   static Var forward(const Var& start, const Var& end, int64_t steps, std::optional<DType> dtype,
                      PyObject*, std::optional<Device> device, bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
+    check(start->dim() == 0 && end->dim() == 0,
+          "linspace only supports 0-dimensional start and end tensors, but got start with ",
+          start->dim(), " dimension(s) and end with ", end->dim(), " dimension(s).");
     double a = ops::number(start);
     double b = ops::number(end);
     Var wide = empty({steps}, DType::F64, kHost);
