@@ -94,7 +94,7 @@ def segment_reduce(
     if kind == "mean":
         size = count.reshape(-1, *[1] * len(rest)).to(data.dtype)
         result = result / (size if initial is None else size.clamp(min=1))
-    return result.reshape(*lengths.shape, *rest)  # type: ignore[no-any-return]
+    return result.reshape(*lengths.shape, *rest)
 
 
 def range(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, **options: Any) -> Tensor:
