@@ -84,9 +84,9 @@ def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
     >>> torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last).dim_order()
     (0, 2, 3, 1)
     """
-    order = sorted(range(self.dim()), key=lambda i: -self.stride(i))
-    strides = {self.stride(i) for i in order}
-    if ambiguity_check and self.dim() > 1 and (1 in self.shape or len(strides) < len(order)):
+    strides = self.stride()
+    order = sorted(range(self.dim()), key=lambda i: -strides[i])
+    if ambiguity_check and self.dim() > 1 and (1 in self.shape or len({*strides}) < len(order)):
         raise RuntimeError(
             "dim_order: The tensor does not have unique dim order, or cannot map to exact one of "
             f"the given memory formats: shape {list(self.shape)}, strides {list(self.stride())}"
