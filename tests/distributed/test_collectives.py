@@ -1,71 +1,390 @@
-"""What collectives compute, in real processes."""
+"""What collectives compute, in real processes: against the same sums in one."""
 
 import pytest
 
 import rushlight as torch
 import rushlight.distributed as dist
 from processes import needs_mpi, run
+from rushlight.distributed import ReduceOp
 
 pytestmark = needs_mpi
 
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+COMPLEX = [torch.complex64, torch.complex128]
 
-def basics(rank, size):
-    assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
-    t = torch.full((5,), rank + 1.0)
+
+def values(rank, dtype, shape=(2, 3)):
+    """What a rank brings: exact in every dtype."""
+    count = torch.Size(shape).numel()
+    base = (torch.arange(count) + rank) % 3 + 1
+    if dtype.is_complex:
+        return torch.complex(base.double(), base.double() - 2).to(dtype).reshape(shape)
+    if dtype == torch.bool:
+        return (base % 2 == 0).reshape(shape)
+    return base.to(dtype).reshape(shape)
+
+
+def expected(op, parts):
+    stacked = torch.stack(parts)
+    if parts[0].dtype == torch.bool:
+        return {"SUM": stacked.any(0), "MAX": stacked.any(0), "BOR": stacked.any(0)}.get(
+            op, stacked.all(0)
+        )
+    wide = stacked.to(torch.complex128 if stacked.is_complex() else torch.float64)
+    if op in ("BAND", "BOR", "BXOR"):
+        out = parts[0].clone()
+        for part in parts[1:]:
+            out = {"BAND": out & part, "BOR": out | part, "BXOR": out ^ part}[op]
+        return out
+    result = {
+        "SUM": lambda: wide.sum(0),
+        "AVG": lambda: wide.mean(0),
+        "PRODUCT": lambda: wide.prod(0),
+        "MIN": lambda: wide.amin(0),
+        "MAX": lambda: wide.amax(0),
+    }[op]()
+    return result.to(parts[0].dtype)
+
+
+def same(got, want):
+    assert got.dtype == want.dtype
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    torch.testing.assert_close(got.to(wide), want.to(wide), rtol=1e-3, atol=0)
+
+
+def reductions(rank, size):
+    cases = [(d, o) for d in FLOATS for o in ("SUM", "AVG", "PRODUCT", "MIN", "MAX")]
+    cases += [(d, o) for d in INTEGERS for o in ("SUM", "PRODUCT", "MIN", "BAND", "BOR", "BXOR")]
+    cases += [(d, o) for d in COMPLEX for o in ("SUM", "AVG", "PRODUCT")]
+    cases += [(torch.bool, o) for o in ("SUM", "PRODUCT", "MAX", "MIN", "BOR", "BAND")]
+    for dtype, name in cases:
+        op = getattr(ReduceOp, name)
+        want = expected(name, [values(r, dtype) for r in range(size)])
+        t = values(rank, dtype)
+        dist.all_reduce(t, op)
+        same(t, want)
+
+        t = values(rank, dtype)
+        dist.reduce(t, dst=size - 1, op=op)
+        same(t, want if rank == size - 1 else t)
+
+        parts = [values(rank + r, dtype) for r in range(size)]
+        out = torch.empty_like(parts[0])
+        dist.reduce_scatter(out, parts, op)
+        same(out, expected(name, [values(r + rank, dtype) for r in range(size)]))
+
+        whole = torch.stack(parts)
+        dist.reduce_scatter_tensor(out, whole, op)
+        same(out, expected(name, [values(r + rank, dtype) for r in range(size)]))
+
+    for shape in ((), (0,), (5,)):
+        t = torch.ones(shape)
+        dist.all_reduce(t)
+        assert t.shape == shape
+        assert (t == size).all()
+    t = torch.ones(4, 6).t()[1:]  # not in one piece
     dist.all_reduce(t)
-    total = size * (size + 1) / 2
-    assert t.tolist() == [total] * 5
-    work = dist.all_reduce(t, async_op=True)
-    assert work.wait() is True
-    assert t.tolist() == [total * size] * 5
+    assert (t == size).all()
+    base = torch.zeros(3, 4)
+    dist.all_reduce(base[1])
+    base[:, 2] = rank
+    dist.all_reduce(base[:, 2])
+    assert base[:, 2].tolist() == [size * (size - 1) / 2] * 3
+    many = [torch.full((3,), float(rank)), torch.ones(2, dtype=torch.float64)]
+    dist.all_reduce_coalesced(many)
+    assert many[0].tolist() == [size * (size - 1) / 2] * 3
+    assert many[1].tolist() == [size] * 2
+    t = torch.ones(3)
+    dist.all_reduce(t, dist._reductions._make_nccl_premul_sum(2.0))
+    assert t.tolist() == [2 * size] * 3
+    for bad, op in ((torch.ones(2), ReduceOp.BAND), (torch.ones(2) * 1j, ReduceOp.MAX)):
+        with pytest.raises(ValueError, match=op.name):
+            dist.all_reduce(bad, op)
 
-    t = torch.full((2, 3), float(rank))
-    dist.broadcast(t, src=1)
-    assert (t == 1).all()
 
-    parts = [torch.empty(3) for _ in range(size)]
-    dist.all_gather(parts, torch.full((3,), float(rank)))
-    assert [p[0].item() for p in parts] == list(range(size))
+def movements(rank, size):
+    for dtype in [*FLOATS, *INTEGERS, *COMPLEX, torch.bool]:
+        t = values(rank, dtype)
+        dist.broadcast(t, src=1)
+        same(t, values(1, dtype))
 
-    out = torch.empty(2)
-    dist.reduce_scatter(out, [torch.full((2,), float(r)) for r in range(size)])
-    assert out.tolist() == [rank * size] * 2
+        parts = [torch.empty_like(t) for _ in range(size)]
+        dist.all_gather(parts, values(rank, dtype))
+        for r in range(size):
+            same(parts[r], values(r, dtype))
 
-    into = torch.empty(size * 2)
-    dist.all_gather_into_tensor(into, torch.full((2,), float(rank)))
-    assert into.view(size, 2)[:, 0].tolist() == list(range(size))
+        parts = [torch.empty_like(t) for _ in range(size)] if rank == 0 else None
+        dist.gather(values(rank, dtype), parts, dst=0)
+        for r in range(size if rank == 0 else 0):
+            same(parts[r], values(r, dtype))
 
+        source = [values(r, dtype) for r in range(size)] if rank == 0 else None
+        dist.scatter(t, source, src=0)
+        same(t, values(rank, dtype))
+
+        out = [torch.empty_like(t) for _ in range(size)]
+        dist.all_to_all(out, [values(rank + r, dtype) for r in range(size)])
+        for r in range(size):
+            same(out[r], values(r + rank, dtype))
+
+    into = torch.empty(size, 2, 3)
+    dist.all_gather_into_tensor(into, values(rank, torch.float32))
+    assert into.tolist() == [values(r, torch.float32).tolist() for r in range(size)]
+    rows = list(torch.empty(size, 4).unbind(0))  # adjacent: written in place
+    dist.all_gather(rows, torch.full((4,), float(rank)))
+    assert [row.tolist() for row in rows] == [[r] * 4 for r in range(size)]
+    uneven = [torch.empty(r + 1) for r in range(size)]
+    dist.all_gather(uneven, torch.full((rank + 1,), float(rank)))
+    assert [t.tolist() for t in uneven] == [[r] * (r + 1) for r in range(size)]
+    lists = [[torch.empty(2) for _ in range(size)], [torch.empty(1) for _ in range(size)]]
+    dist.all_gather_coalesced(lists, [torch.full((2,), float(rank)), torch.ones(1)])
+    assert [t.tolist() for t in lists[0]] == [[r] * 2 for r in range(size)]
+
+    sent = torch.arange(size * (rank + 1), dtype=torch.float32)  # rank + 1 values to each
+    got = torch.empty(sum(r + 1 for r in range(size)))
+    dist.all_to_all_single(got, sent, [r + 1 for r in range(size)], [rank + 1] * size)
+    want = [[float(rank * (r + 1) + i) for i in range(r + 1)] for r in range(size)]
+    assert got.tolist() == [x for part in want for x in part]
+
+    work = dist.all_gather_into_tensor(into, torch.ones(2, 3), async_op=True)
+    future = work.get_future()
+    assert work.wait()
+    assert work.is_completed()
+    assert work.is_success()
+    future.wait()
+    assert (into == 1).all()
+    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(20)]
+    assert all(w.wait() for w in works)
+    assert works[0].result()[0][0] == size
+
+    w = torch.ones(2, requires_grad=True)
+    y = (w * w).exp()
+    dist.all_reduce(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
+        y.sum().backward()
+
+
+def messages(rank, size):
+    right, left = (rank + 1) % size, (rank - 1) % size
+    got = torch.empty(3)
+    ops = [
+        dist.P2POp(dist.isend, torch.full((3,), float(rank)), right),
+        dist.P2POp(dist.irecv, got, left),
+    ]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    assert got.tolist() == [left] * 3
     if rank == 0:
-        dist.send(torch.arange(4), dst=1)
-    elif rank == 1:
-        got = torch.empty(4, dtype=torch.int64)
-        assert dist.recv(got) == 0
-        assert got.tolist() == [0, 1, 2, 3]
-    dist.barrier()
+        for r in range(1, size):
+            dist.send(torch.tensor([r * 10]), r, tag=5)
+        dist.send_object_list([{"a": 1}, "b"], 1)
+        big = torch.arange(1 << 19, dtype=torch.float64)
+        dist.isend(big, 1).wait()
+        dist.send(torch.ones(3), 1)
+    else:
+        got = torch.empty(1, dtype=torch.int64)
+        assert dist.recv(got, tag=5) == 0
+        assert got.item() == rank * 10
+    if rank == 1:
+        objects = [None, None]
+        assert dist.recv_object_list(objects, 0) == 0
+        assert objects == [{"a": 1}, "b"]
+        big = torch.empty(1 << 19, dtype=torch.float64)
+        dist.recv(big, 0)
+        assert big.sum().item() == (1 << 19) * ((1 << 19) - 1) / 2
+        with pytest.raises(RuntimeError, match="rank 0 sent 3 values, but the tensor has 4"):
+            dist.recv(torch.empty(4), 0)
+    with pytest.raises(ValueError, match="same as the rank of the current process"):
+        dist.send(torch.ones(1), rank)
 
-    pair = dist.new_group([0, 1])
-    if rank < 2:
-        t = torch.ones(1)
-        dist.all_reduce(t, group=pair)
-        assert t.item() == 2
+
+def objects(rank, size):
+    every = [None] * size
+    dist.all_gather_object(every, {"rank": rank, "text": "x" * rank})
+    assert every == [{"rank": r, "text": "x" * r} for r in range(size)]
+    at_last = [None] * size if rank == size - 1 else None
+    dist.gather_object(rank, at_last, dst=size - 1)
+    assert at_last in (None, list(range(size)))
+    some = ["a", torch.ones(2)] if rank == 0 else [None, None]
+    dist.broadcast_object_list(some, src=0)
+    assert some[0] == "a"
+    assert some[1].tolist() == [1, 1]
+    own = [None]
+    dist.scatter_object_list(own, [f"for {r}" * r for r in range(size)] if rank == 0 else None)
+    assert own == [f"for {rank}" * rank]
+    dist.monitored_barrier()
+
+
+def groups(rank, size):
+    evens = dist.new_group(range(0, size, 2))
+    if rank % 2 == 0:
+        t = torch.tensor([rank])
+        dist.all_reduce(t, group=evens)
+        assert t.item() == sum(range(0, size, 2))
+        assert dist.get_rank(evens) == rank // 2
+        last = dist.get_world_size(evens) - 1
+        assert dist.get_global_rank(evens, last) == 2 * last
+        dist.broadcast(t, group_src=last, group=evens)
+        with pytest.raises(ValueError, match="not part of group"):
+            dist.broadcast(t, src=1, group=evens)
+    else:
+        assert evens == dist.GroupMember.NON_GROUP_MEMBER
+        assert dist.get_rank(evens) == -1
+    own, every = dist.new_subgroups_by_enumeration([[0], list(range(1, size))])
+    t = torch.ones(1)
+    dist.all_reduce(t, group=own)
+    assert t.item() == (1 if rank == 0 else size - 1)
+    assert len(every) == 2
+    if rank > 0:
+        local = dist.new_group(list(range(1, size)), use_local_synchronization=True)
+        dist.barrier(group=local)
+
+
+def everything(rank, size):
+    for part in (reductions, movements, messages, objects, groups):
+        part(rank, size)
+    dist.destroy_process_group()  # and once more, in the same processes
+    dist.init_process_group("mpi")
+    t = torch.ones(2)
+    dist.all_reduce(t)
+    assert t.tolist() == [size] * 2
     return rank
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_basic_collectives(size):
-    assert run(basics, size) == list(range(size))
+def test_collectives(size):
+    assert run(everything, size) == list(range(size))
 
 
-def test_rendezvous_by_a_file(tmp_path):
-    for size in (2,):
-        run(by_file, size, str(tmp_path / "meet"), group=False)
+def meshes(rank, size):
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    assert mesh.shape == (2, 2)
+    assert mesh.get_coordinate() == [rank // 2, rank % 2]
+    t = torch.tensor([rank])
+    dist.all_reduce(t, group=mesh.get_group("model"))
+    assert t.item() == (1 if rank < 2 else 5)
+    t = torch.tensor([rank])
+    dist.all_reduce(t, group=mesh["data"].get_group())
+    assert t.item() == (2 if rank % 2 == 0 else 4)
+    assert mesh["model"].get_local_rank() == rank % 2
+    assert mesh["model"].mesh.tolist() == ([0, 1] if rank < 2 else [2, 3])
+    flat = mesh._flatten("all")
+    assert mesh["all"] is flat
+    assert flat.size() == 4
+    with pytest.raises(KeyError, match="pipe"):
+        mesh["pipe"]
+    line = dist.init_device_mesh("cpu", (4,))
+    assert line.get_group() is dist.group.WORLD
+    return rank
+
+
+def test_meshes():
+    assert run(meshes, 4) == [0, 1, 2, 3]
+
+
+def gradients(rank, size):
+    """Of the sum of all losses; compared with the same sum in one process."""
+    from rushlight.distributed.nn import functional as F
+
+    torch.manual_seed(0)
+    xs = [torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(size)]
+    weight = torch.arange(1.0, 4.0, dtype=torch.float64)
+
+    def check(parallel, single):
+        """``parallel(x, rank)`` is this rank's loss; ``single(xs, rank)`` is the same."""
+        x = xs[rank].detach().requires_grad_()
+        (first,) = torch.autograd.grad(parallel(x, rank), x, create_graph=True)
+        (second,) = torch.autograd.grad((first * first).sum() * (rank + 1), x)
+        own = [t.detach().requires_grad_() for t in xs]
+        total = sum(single(own, r) for r in range(size)) + sum((t**3 * 0).sum() for t in own)
+        grads = torch.autograd.grad(total, own, create_graph=True)
+        again = sum((g * g).sum() * (r + 1) for r, g in enumerate(grads))
+        seconds = torch.autograd.grad(again, own)
+        torch.testing.assert_close(first, grads[rank], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(second, seconds[rank], rtol=1e-12, atol=1e-12)
+
+    def loss(t, r):
+        return (t**3 * weight).sum() * (r + 2)
+
+    check(lambda x, r: loss(F.all_reduce(x), r), lambda v, r: loss(sum(v), r))
+    check(lambda x, r: loss(F.broadcast(x, 1), r), lambda v, r: loss(v[1], r))
+    check(
+        lambda x, r: loss(torch.stack(F.all_gather(x)).prod(0), r),
+        lambda v, r: loss(torch.stack(v).prod(0), r),
+    )
+    check(lambda x, r: loss(F.reduce(x, 0), r), lambda v, r: loss(sum(v) * (r == 0), r))
+    check(
+        lambda x, r: loss(F.reduce_scatter(x, [x * (k + 1) for k in range(size)]), r),
+        lambda v, r: loss(sum(v) * (r + 1), r),
+    )
+    check(
+        lambda x, r: loss(sum(F.all_to_all([x] * size, [x * (k + 1) for k in range(size)])), r),
+        lambda v, r: loss(sum(v) * (r + 1), r),
+    )
+    check(
+        lambda x, r: loss(torch.stack(F.gather(x, 0)).sum(0), r),
+        lambda v, r: loss(sum(v) * (r == 0), r),
+    )
+    check(
+        lambda x, r: loss(F.scatter([x * (k + 1) for k in range(size)], 0), r),
+        lambda v, r: loss(v[0] * (r + 1), r),
+    )
+    check(
+        lambda x, r: loss(F.all_reduce(x, ReduceOp.MAX), r),
+        lambda v, r: loss(torch.stack(v).amax(0), r),
+    )
+    return rank
+
+
+def test_gradients_flow_through_collectives_twice():
+    assert run(gradients, 3) == [0, 1, 2]
+
+
+def by_file_and_tcp(rank, size, path, port):
+    for url in (f"file://{path}", f"tcp://127.0.0.1:{port}"):
+        dist.init_process_group("mpi", init_method=url, rank=rank, world_size=size)
+        t = torch.ones(3)
+        dist.all_reduce(t)
+        assert t.tolist() == [size] * 3
+        dist.barrier()
+        dist.destroy_process_group()
+        assert not dist.is_initialized()
+
+
+def test_rendezvous_by_a_file_and_an_address(tmp_path):
+    from processes import free_port
+
+    run(by_file_and_tcp, 2, str(tmp_path / "meet"), free_port(), group=False)
     assert not (tmp_path / "meet").exists()
 
 
-def by_file(rank, size, path):
-    dist.init_process_group("mpi", init_method=f"file://{path}", rank=rank, world_size=size)
-    t = torch.ones(3)
+def spawned(rank, size, port):
+    import os
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=size)
+    t = torch.tensor([float(rank)])
     dist.all_reduce(t)
-    assert t.tolist() == [size] * 3
+    assert t.item() == 1
     dist.destroy_process_group()
-    assert not dist.is_initialized()
+
+
+def test_processes_that_spawn_made():
+    from processes import free_port, run_script
+
+    script = f"""
+import sys; sys.path.insert(0, {str(__file__.rpartition("/")[0])!r})
+import rushlight.multiprocessing as mp
+from test_collectives import spawned
+if __name__ == "__main__":
+    mp.spawn(spawned, (2, {free_port()}), nprocs=2)
+    print("both")
+"""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(script)
+        file.flush()
+        (output,) = run_script(file.name, 1)
+    assert output.splitlines()[-1] == "both"

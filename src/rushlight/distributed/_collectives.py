@@ -167,7 +167,7 @@ def _all_gather(call: Call, tensor_list: Sequence[Any], tensor: Any) -> Any:
     if len(set(counts)) == 1:
         call.agree(tensor)
         return call.comm.Iallgather(send, call.memory(into))
-    call.agree(None, None, f"{tensor.dtype} counts={counts}")  # what each one gives may differ
+    call.agree(None, None, tensor.dtype, f"counts={counts}")
     return call.comm.Iallgatherv(send, call.memory(into, counts))
 
 
@@ -362,9 +362,10 @@ def _scatter_sums(call: Call, output: Any, source: Any, counts: list[int], op: A
     into = call.target(output)
     call.average(into, op)
     send, memory = call.memory(source), call.memory(into)
-    call.agree(source, op)
     if len(set(counts)) == 1:
+        call.agree(source, op)
         return call.comm.Ireduce_scatter_block(send, memory, op=operation)
+    call.agree(source, op, f"counts={counts}")
     return call.comm.Ireduce_scatter(send, memory, counts, op=operation)
 
 

@@ -57,7 +57,7 @@ class Work:
         self._result = result
         self._keep = keep  # what MPI reads and writes must stay alive
         self._status = status
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what follows a future may ask for it
         self._error: BaseException | None = None
         self._future: Any = None
         self._since = time.monotonic()
@@ -167,14 +167,13 @@ class Work:
 
     def get_future(self) -> Any:
         """A ``torch.futures.Future`` of the list of tensors."""
-        if self._future is None:
-            from rushlight.futures import Future
+        from rushlight.futures import Future
 
-            self._future = Future()
-            with self._lock:
-                settled = not self._requests
-            if settled:
-                self._settle()
+        with self._lock:
+            if self._future is None:
+                self._future = Future()
+                if not self._requests:
+                    self._settle()
         return self._future
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import time
 from datetime import timedelta
 
 from rushlight.distributed._board import Board, Lines
-from rushlight.distributed._errors import DistBackendError, DistStoreError
+from rushlight.distributed._errors import DistBackendError, DistNetworkError, DistStoreError
 from rushlight.distributed._store_server import receive, send
 from rushlight.distributed._stores import PrefixStore, Store, TCPStore
 
@@ -160,6 +160,7 @@ class World:
         self._link: socket.socket | None = None
         self._board: Board | None = None
         if size > 1:
+            mpi()  # says what to install, before anyone waits
             check_in(self.store, rank, size, timeout)
             host, port = self._host(timeout)
             self._watch(host, port)
@@ -221,10 +222,15 @@ class World:
         return [self.store.get(f"{key}/{r}") for r in range(self.size)]
 
     def _watch(self, host: str, port: int) -> None:
-        link = socket.create_connection((host, port), timeout=60)
-        link.settimeout(None)
-        send(link, b"watch", b"\0" * 8, self.name.encode(), b"%d" % self.rank)
-        _, *died = receive(link)
+        try:
+            link = socket.create_connection((host, port), timeout=60)
+            link.settimeout(None)
+            send(link, b"watch", b"\0" * 8, self.name.encode(), b"%d" % self.rank)
+            _, *died = receive(link)
+        except OSError as error:
+            raise DistNetworkError(
+                f"init_process_group: the store at {host}:{port} is gone: {error}"
+            ) from None
         self.gone.update({int(r): "died" for r in died})
         self._link = link
         threading.Thread(target=self._listen, name="rushlight-watch", daemon=True).start()
