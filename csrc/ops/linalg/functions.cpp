@@ -34,8 +34,7 @@ struct MatrixExp : General {
   }
   static Var along(const Var& a, const Var& t) {
     int64_t n = a.size(-1);
-    if (n == 0) return t;
-    Var size = largest(t);
+    Var size = n ? largest(t) : Var(1);
     Var zero = ops::zeros(a.sizes(), a.dtype(), a.device());
     Var above = ops::cat({a, t / size}, -1), below = ops::cat({zero, a}, -1);
     Var whole = call<MatrixExp>(ops::cat({above, below}, -2));
