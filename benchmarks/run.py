@@ -21,6 +21,7 @@ SCRIPTS = [
     "gemm",
     "halves",
     "linalg",
+    "sparse",
     "special",
     "layers",
     "conv",

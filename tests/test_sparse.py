@@ -63,6 +63,24 @@ def test_layouts_hold_the_same_elements(s):
     assert s.t().to_dense().tolist() == torch.tensor(expected).t().tolist()
 
 
+def test_methods_of_the_base_class_and_ops_of_aten_know_sparse_tensors(s):
+    plain = s.to_dense()
+    assert torch.Tensor.to_dense(s).equal(plain)
+    assert torch.ops.aten.to_dense(s).equal(plain)
+    assert torch.Tensor.to_sparse_csr(s).layout is torch.sparse_csr
+    d = dense(4, 2)
+    assert torch.ops.aten._sparse_addmm(dense(3, 2), s, d).equal(dense(3, 2) + s @ d)
+    if s.is_sparse:
+        assert torch.Tensor.coalesce(s).is_coalesced()
+
+
+def test_types_of_old():
+    made = torch.sparse.DoubleTensor(torch.tensor(I), torch.tensor(V), torch.Size([3, 4]))
+    assert made.to_dense().equal(matrix().to_dense())
+    assert isinstance(made, torch.sparse.DoubleTensor)
+    assert not isinstance(made, torch.sparse.FloatTensor)
+
+
 def test_copies(s):
     s.requires_grad_()
     for other in (copy.deepcopy(s), pickle.loads(pickle.dumps(s)), s.clone(), copy.copy(s)):

@@ -16,6 +16,10 @@ def _late(name: str, example: str, result: str, home: str = "_composed") -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
 
+        if hasattr(type(self), "_recipe"):  # Tensor.coalesce(x) of a sparse x
+            own = getattr(type(self), name)
+            if own is not method:
+                return own(self, *args, **kwargs)
         return getattr(importlib.import_module(f"rushlight.{home}"), name)(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"

@@ -29,79 +29,105 @@ RL_INLINE T fused(T y, T a, T b) {
   }
 }
 
-// One line of the result for `width` columns of x. A block of it stays in registers.
+// What a line is made of.
 template <class T>
-RL_CLONES bool line_product(const int64_t* entry, int64_t first, int64_t last, const int64_t* other,
-                            const T* value, const T* x, int64_t rows, int64_t width,
-                            T* __restrict y) {
-  constexpr int64_t kBlock = 256 / int64_t(sizeof(T));
+struct Operands {
+  const int64_t* order;  // the entries of a line, or null: they stand in a row
+  const int64_t* other;
+  const T* value;
+  const T* x;
+  int64_t rows, width;
+};
+
+// `Block` columns of a line of the result, from column j on; the sums stay in registers.
+template <int64_t Block, class T>
+RL_INLINE bool block_product(const Operands<T>& in, int64_t first, int64_t last, int64_t j,
+                             T* __restrict y) {
+  T sum[Block] = {};
   bool inside = true;
-  int64_t j = 0;
-  for (; j + kBlock <= width; j += kBlock) {
-    T sum[kBlock] = {};
-    for (int64_t k = first; k < last; ++k) {
-      int64_t e = entry ? entry[k] : k, at = other[e];
-      if (uint64_t(at) >= uint64_t(rows)) [[unlikely]] {
-        inside = false;
-        continue;
-      }
-      const T* __restrict from = x + at * width + j;
-      T v = value[e];
-#pragma omp simd
-      for (int64_t i = 0; i < kBlock; ++i) sum[i] = fused(sum[i], v, from[i]);
-    }
-    for (int64_t i = 0; i < kBlock; ++i) y[j + i] = sum[i];
-  }
-  if (j == width) return inside;
-  int64_t rest = width - j;
-  T sum[kBlock] = {};
   for (int64_t k = first; k < last; ++k) {
-    int64_t e = entry ? entry[k] : k, at = other[e];
-    if (uint64_t(at) >= uint64_t(rows)) [[unlikely]] {
+    int64_t e = in.order ? in.order[k] : k, at = in.other[e];
+    if (uint64_t(at) >= uint64_t(in.rows)) [[unlikely]] {
       inside = false;
       continue;
     }
-    const T* __restrict from = x + at * width + j;
-    T v = value[e];
+    const T* __restrict from = in.x + at * in.width + j;
+    T v = in.value[e];
 #pragma omp simd
-    for (int64_t i = 0; i < rest; ++i) sum[i] = fused(sum[i], v, from[i]);
+    for (int64_t i = 0; i < Block; ++i) sum[i] = fused(sum[i], v, from[i]);
   }
-  for (int64_t i = 0; i < rest; ++i) y[j + i] = sum[i];
+  for (int64_t i = 0; i < Block; ++i) y[j + i] = sum[i];
   return inside;
 }
 
 // A line for a vector x: four sums, so that additions do not wait for one another.
-template <class T>
-bool line_dot(const int64_t* entry, int64_t first, int64_t last, const int64_t* other,
-              const T* value, const T* x, int64_t rows, T* y) {
+template <bool Ordered, class T>
+RL_INLINE bool line_dot(const Operands<T>& in, int64_t first, int64_t last, T* y) {
+  const int64_t* __restrict other = in.other;
+  const T* __restrict value = in.value;
+  const T* __restrict x = in.x;
+  uint64_t rows = uint64_t(in.rows);
   T sum[4] = {};
   bool inside = true;
   int64_t k = first;
   auto add = [&](int64_t k, T& into) {
-    int64_t e = entry ? entry[k] : k, at = other[e];
-    if (uint64_t(at) < uint64_t(rows)) [[likely]]
-      into = fused(into, value[e], x[at]);
-    else inside = false;
+    int64_t e = Ordered ? in.order[k] : k;
+    uint64_t at = uint64_t(other[e]);
+    if (at >= rows) [[unlikely]]
+      inside = false;
+    else into = fused(into, value[e], x[at]);
   };
-  for (; k + 4 <= last; k += 4)
-    for (int i = 0; i < 4; ++i) add(k + i, sum[i]);
+  for (; k + 4 <= last; k += 4) {
+    add(k, sum[0]);
+    add(k + 1, sum[1]);
+    add(k + 2, sum[2]);
+    add(k + 3, sum[3]);
+  }
   for (; k < last; ++k) add(k, sum[0]);
   *y = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   return inside;
 }
 
 template <class T>
-RL_CLONES T row_dot(const T* __restrict a, const T* __restrict b, int64_t n) {
+RL_CLONES bool lines_product(Operands<T> in, const int64_t* begin, int64_t i, int64_t end, T* y) {
+  constexpr int64_t kUnit = 16 / int64_t(sizeof(T)) > 0 ? 16 / int64_t(sizeof(T)) : 1;
+  bool inside = true;
+  for (; i < end; ++i) {
+    int64_t first = begin[i], last = begin[i + 1], j = 0;
+    T* line = y + i * in.width;
+    if (in.width == 1) {
+      inside &=
+          in.order ? line_dot<true>(in, first, last, line) : line_dot<false>(in, first, last, line);
+      continue;
+    }
+    for (; j + 16 * kUnit <= in.width; j += 16 * kUnit)
+      inside &= block_product<16 * kUnit>(in, first, last, j, line);
+    for (; j + 4 * kUnit <= in.width; j += 4 * kUnit)
+      inside &= block_product<4 * kUnit>(in, first, last, j, line);
+    for (; j + kUnit <= in.width; j += kUnit)
+      inside &= block_product<kUnit>(in, first, last, j, line);
+    for (; j < in.width; ++j) inside &= block_product<1>(in, first, last, j, line);
+  }
+  return inside;
+}
+
+template <class T>
+RL_CLONES void entries_product(const int64_t* row, const int64_t* column, int64_t k, int64_t end,
+                               const T* left, const T* right, int64_t width, T* to) {
   constexpr int kLanes = IsComplex<T>::value ? 4 : 16;
-  T sum[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
+  for (; k < end; ++k) {
+    const T* __restrict a = left + row[k] * width;
+    const T* __restrict b = right + column[k] * width;
+    T sum[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= width; i += kLanes)
 #pragma omp simd
-    for (int l = 0; l < kLanes; ++l) sum[l] = fused(sum[l], a[i + l], b[i + l]);
-  for (; i < n; ++i) sum[i % kLanes] = fused(sum[i % kLanes], a[i], b[i]);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) sum[l] = sum[l] + sum[l + half];
-  return sum[0];
+      for (int l = 0; l < kLanes; ++l) sum[l] = fused(sum[l], a[i + l], b[i + l]);
+    for (int l = 0; i < width; ++i, ++l) sum[l] = fused(sum[l], a[i], b[i]);
+    for (int half = kLanes / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) sum[l] = sum[l] + sum[l + half];
+    to[k] = sum[0];
+  }
 }
 
 template <class F>
@@ -142,14 +168,10 @@ bool sparse_product(DType d, const int64_t* begin, const int64_t* order, int64_t
     auto* v = static_cast<const T*>(value);
     auto* from = static_cast<const T*>(x);
     auto* to = static_cast<T*>(y);
+    Operands<T> in{order, other, v, from, rows, width};
     int64_t each = lines > 0 ? (begin[lines] / lines + 1) * (width + 4) : 1;
     parallel_for(lines, grain(each), [&](int64_t i, int64_t end) {
-      bool good = true;
-      for (; i < end; ++i)
-        good &= width == 1 ? line_dot(order, begin[i], begin[i + 1], other, v, from, rows, to + i)
-                           : line_product(order, begin[i], begin[i + 1], other, v, from, rows,
-                                          width, to + i * width);
-      if (!good) inside = false;
+      if (!lines_product(in, begin, i, end, to)) inside = false;
     });
   });
   return inside;
@@ -163,7 +185,7 @@ void sampled_product(DType d, const int64_t* row, const int64_t* column, int64_t
     auto* right = static_cast<const T*>(b);
     auto* to = static_cast<T*>(out);
     parallel_for(entries, grain(width + 4), [&](int64_t k, int64_t end) {
-      for (; k < end; ++k) to[k] = row_dot(left + row[k] * width, right + column[k] * width, width);
+      entries_product(row, column, k, end, left, right, width, to);
     });
   });
 }

@@ -80,7 +80,7 @@ def find(sorted_keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 class Pattern:
     """The layout, size and indices of a sparse tensor."""
 
-    __slots__ = ("_merged", "blocks", "coalesced", "dense", "layout", "parts", "size")
+    __slots__ = ("_lines", "_merged", "blocks", "coalesced", "dense", "layout", "parts", "size")
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class Pattern:
         self.coalesced = coalesced or (layout is sparse_coo and parts[0].shape[-1] < 2)
         self.blocks = blocks
         self._merged: Any = None
+        self._lines: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         args = (self.layout, self.size, self.parts, self.dense, self.coalesced, self.blocks)
@@ -108,6 +109,13 @@ class Pattern:
         cls, indices: Tensor, size: Sequence[int], dense: int = 0, coalesced: bool = False
     ) -> Pattern:
         return cls(sparse_coo, size, (indices,), dense, coalesced)
+
+    def lines(self) -> tuple[Tensor, Tensor]:
+        """The rows and columns of a matrix of coordinates."""
+        if self._lines is None:
+            self._lines = self.parts[0][0], self.parts[0][1]
+        found: tuple[Tensor, Tensor] = self._lines
+        return found
 
     # -- facts -------------------------------------------------------------------------------------
 

@@ -30,8 +30,12 @@ class Entries:
 
     def __init__(self, x: Any) -> None:
         pattern: Pattern = x._pattern
-        self.size = tuple(x.shape)
-        self.transposed = False
+        self.size = pattern.size
+        self.transposed = self.compressed = False
+        if pattern.layout is sparse_coo and not pattern.dense:
+            self.rows, self.columns = pattern.lines()
+            self.values = content(x)
+            return
         self.compressed = pattern.layout in (sparse_csr, sparse_csc) and not pattern.batch
         if self.compressed and not pattern.dense:
             self.rows, self.columns = pattern.parts
@@ -43,7 +47,7 @@ class Entries:
         values = forth(content(x))
         if pattern.dense:
             pattern, values = with_dense(pattern, values, 0)
-        self.rows, self.columns = pattern.indices[0], pattern.indices[1]
+        self.rows, self.columns = pattern.lines()
         self.values = values
 
     def times(self, dense: Tensor, adjoint: bool = False) -> Tensor:
@@ -77,14 +81,14 @@ def _check_dtypes(a: Any, b: Any) -> None:
 
 @rule("mm", "_sparse_mm", "smm_dense", "dsmm", "spmm")
 def mm(input: Any, mat2: Any) -> Any:
-    _check_matrix("mm", input, "mat1")
-    _check_matrix("mm", mat2, "mat2")
-    _check_inner(input, mat2)
-    _check_dtypes(input, mat2)
-    if is_sparse(input) and is_sparse(mat2):
-        return _of_two(input, mat2)
+    a, b = input.shape, mat2.shape
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0] or input.dtype is not mat2.dtype:
+        _check_matrix("mm", input, "mat1")
+        _check_matrix("mm", mat2, "mat2")
+        _check_inner(input, mat2)
+        _check_dtypes(input, mat2)
     if is_sparse(input):
-        return Entries(input).times(mat2)
+        return _of_two(input, mat2) if is_sparse(mat2) else Entries(input).times(mat2)
     return Entries(mat2).times(input.t(), adjoint=True).t()
 
 

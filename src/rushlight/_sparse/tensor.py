@@ -275,6 +275,11 @@ class SparseTensor(Structured):
     def sspaddmm(self, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         return self._rules["sspaddmm"](self, mat1, mat2, beta=beta, alpha=alpha)
 
+    def __matmul__(self, other: Any) -> Any:
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return self._rules["matmul"](self, other)
+
     def __getitem__(self, index: Any) -> Any:
         return self._rules["__getitem__"](self, index)
 
@@ -304,6 +309,7 @@ def sparse_mask(x: Any, mask: Any) -> Any:
     return wrap(pattern.pick(x), pattern)
 
 
-from rushlight._sparse import rules  # noqa: E402  the rules name the class
+from rushlight._sparse import rules, table  # noqa: E402  the rules name the class
 
 SparseTensor._rules = rules.RULES
+table.kind = SparseTensor

@@ -200,3 +200,32 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
         return gradcheck(*on_values(func, inputs, bool(masked)), **kwargs)
 
     return with_sparse
+
+
+class _LegacyType(type):
+    """The types of old: ``torch.sparse.FloatTensor(indices, values, size)``."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 or all(isinstance(a, int) for a in args):
+            size = args[0] if args and not isinstance(args[0], int) else args
+            return _construct.sparse_coo_tensor(tuple(size), dtype=cls.dtype)
+        return _construct.sparse_coo_tensor(*args, dtype=cls.dtype, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return _is_sparse(instance) and instance.dtype is cls.dtype  # type: ignore[attr-defined]
+
+
+def __getattr__(name: str) -> Any:
+    from rushlight._tensor import _LEGACY
+
+    dtype = _LEGACY.get(name.removesuffix("Tensor")) if name.endswith("Tensor") else None
+    if dtype is None:
+        from rushlight._missing import MissingAttribute
+
+        raise MissingAttribute("rushlight.sparse", name)
+    doc = f"Deprecated: sparse_coo_tensor with dtype={dtype}."
+    made = _LegacyType(name, (), {"dtype": dtype, "__doc__": doc, "__module__": __name__})
+    globals()[name] = made
+    return made
