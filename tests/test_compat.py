@@ -142,6 +142,11 @@ class TestWhatIsMissing:
     def test_operators_that_the_program_registers_are_its_own(self, tmp_path):
         assert report("import torch\ntorch.ops.mine.twice(1)", tmp_path).missing == []
 
+    def test_names_that_only_explain_themselves_are_told_apart(self, tmp_path):
+        found = report("import torch\ntorch.onnx.export()\ntorch.save", tmp_path)
+        assert found.missing == []
+        assert [each.name for each in found.left_out] == ["torch.onnx.export"]
+
     def test_neighbours_are_read(self, tmp_path):
         (tmp_path / "package").mkdir()
         (tmp_path / "package" / "__init__.py").write_text("from .part import f")

@@ -56,13 +56,19 @@ def _show(report: Any, what: str, only_missing: bool) -> None:
     print(f"{what}: {used} names of torch in {files}, {verdict}")
     if not only_missing:
         _show_present(report)
-    for title, names in (("missing", lost), ("missing, and not needed", report.optional)):
+    groups = (
+        ("missing", lost),
+        ("missing, and not needed", report.optional),
+        ("left out: an error says so when it is called", report.left_out),
+    )
+    for title, names in groups:
         if names:
             print(f"\n{paint(title, 'bold')}")
         for each in names:
             uses = list(each.uses)
             more = f" and {len(uses) - 2} more" if len(uses) > 2 else ""
-            print(f"  {each.name}  {', '.join(uses[:2])}{more}{each.hint}")
+            hint = "" if each.present else each.hint
+            print(f"  {each.name}  {', '.join(uses[:2])}{more}{hint}")
     for text in report.unread:
         print(f"not read: {text}", file=sys.stderr)
 
@@ -75,7 +81,7 @@ def _show_present(report: Any) -> None:
 
     groups: dict[str, list[str]] = {}
     for each in report.names.values():
-        if each.present:
+        if each.present and not each.raises:
             parent, _, last = each.name.rpartition(".")
             groups.setdefault(parent or "(itself)", []).append(last)
     for parent, names in groups.items():

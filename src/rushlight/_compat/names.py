@@ -22,6 +22,7 @@ class Names:
 
     name: str
     present: bool
+    raises: bool = False  # it is there to say why it is left out
     guarded: bool = True  # as long as every use is
     uses: dict[str, None] = field(default_factory=dict)  # in the order they were found
 
@@ -50,6 +51,11 @@ class Report:
         """Those that rushlight lacks and the program can do without."""
         return [n for n in self.names.values() if not n.present and n.guarded]
 
+    @property
+    def left_out(self) -> list[Names]:
+        """Those that are there, and raise an error that says why when they are called."""
+        return [n for n in self.names.values() if n.raises]
+
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return {
@@ -57,6 +63,7 @@ class Report:
             "unread": self.unread,
             "missing": [n.name for n in self.missing],
             "optional": [n.name for n in self.optional],
+            "left_out": [n.name for n in self.left_out],
             "names": {
                 n.name: {"present": n.present, "guarded": n.guarded, "uses": list(n.uses)}
                 for n in self.names.values()
@@ -99,7 +106,9 @@ class Report:
         for use in scan.uses:
             absent = first_missing(use.name)
             name = absent or use.name
-            entry = self.names.setdefault(name, Names(name, absent is None))
+            entry = self.names.get(name)
+            if entry is None:
+                entry = self.names[name] = Names(name, absent is None, raises(name))
             entry.guarded &= use.guarded or name in scan.tested
             entry.uses[f"{shown}:{use.line}"] = None
 
@@ -131,6 +140,20 @@ def first_missing(path: str) -> str | None:
         except Exception:  # a property that needs a device, say
             return None
     return None
+
+
+def raises(path: str) -> bool:
+    """Whether a name is there only to say why it is left out, as its docstring does.
+
+    >>> from rushlight._compat.names import raises
+    >>> raises("torch.onnx.export"), raises("torch.save")
+    (True, False)
+    """
+    if first_missing(path) is not None or path == INSTANCE:
+        return False
+    found = _found(path)
+    doc = getattr(found, "__doc__", None)
+    return callable(found) and isinstance(doc, str) and doc.lstrip().startswith("Raises: ")
 
 
 def _of_the_program(path: str) -> bool:
@@ -166,13 +189,18 @@ def gives_tensor(path: str) -> bool:
     return _results().get(path) == {"Tensor"}
 
 
-def _hint(parent: str, last: str) -> str:
-    root, _, rest = parent.partition(".")
+def _found(path: str) -> Any:
+    """What a path leads to in rushlight, or None."""
+    root, *parts = path.split(".")
     try:
         found: Any = importlib.import_module(_HOMES[root])
-        for part in rest.split(".") if rest else []:
+        for part in parts:
             found = getattr(found, part)
-    except (AttributeError, ImportError, KeyError):
-        return ""
-    close = _missing.near(last, dir(found))
+    except Exception:  # what is absent, or needs a device
+        return None
+    return found
+
+
+def _hint(parent: str, last: str) -> str:
+    close = _missing.near(last, dir(_found(parent)))
     return f" (near: {', '.join(f'{parent}.{n}' for n in close)})" if close else ""
