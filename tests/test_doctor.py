@@ -131,6 +131,70 @@ def test_everything_is_put_back():
     assert not _hooks._global_forward_pre_hooks
 
 
+def test_no_file_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with torch.doctor(silence="same-randomness-in-workers"), torch.doctor():
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctors_nest_and_follow_each_other():
+    with torch.doctor() as outer:
+        inner = examine(uncleared)
+    assert [f.name for f in inner.findings] == [f.name for f in outer.findings]
+    assert [f.name for f in examine(uncleared).findings] == ["grads-not-cleared"]
+
+
+def test_modules_that_compare_in_their_own_way():
+    class Equal(torch.nn.Linear):
+        __hash__ = torch.nn.Module.__hash__
+
+        def __eq__(self, other):
+            return True
+
+    model = torch.nn.Sequential(Equal(2, 3), Equal(3, 1))
+    assert examine(lambda: model(torch.ones(4, 2)).sum().backward()).findings == []
+
+
+def test_a_long_run_of_small_steps_is_watched_in_part_and_its_end_is_seen():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(8, 4)
+    watched = []
+    with torch.doctor() as doctor:
+        for _ in range(4000):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            watched.append(doctor._observer.watching)
+        with torch.no_grad():
+            model(x), model(x)
+    assert watched[6]
+    assert not all(watched)
+    assert doctor.to_dict()["steps"] == doctor.to_dict()["backward_passes"] == 4000
+    assert [f.name for f in doctor.findings] == ["train-mode-in-evaluation"]
+
+
+def test_steps_of_optimizers_of_ones_own_are_counted():
+    class Descent(torch.optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {"lr": 0.01})
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for p in self.param_groups[0]["params"]:
+                p -= 0.01 * p.grad
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = Descent(model.parameters())
+    with torch.doctor() as doctor:
+        for _ in range(500):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).square().mean().backward()
+            optimizer.step()
+    assert (doctor.findings, doctor.to_dict()["steps"]) == ([], 500)
+
+
 def test_an_error_of_the_program_stays_the_programs():
     with pytest.raises(RuntimeError, match="mine"), torch.doctor() as doctor:
         raise RuntimeError("mine")

@@ -53,6 +53,8 @@ class Observer:
         self._modules: list[Any] = []  # those whose forward runs, outermost first
         self._patches = Patches()
         self._handles: list[Any] = []
+        self.step_hooks: list[Any] = []  # of optimizers
+        self._other_optimizers = False  # some have no step in the core, which would be counted
         for check in checks:
             self._listen(check(self))
 
@@ -137,19 +139,22 @@ class Observer:
         self.watching = on
         self._modules.clear()
         if not on:
-            for handle in self._handles:
-                handle.remove()
-            self._handles.clear()
+            _remove(self._handles)
+            if not self._other_optimizers:
+                _remove(self.step_hooks)
             return
         from rushlight.nn.modules import module
         from rushlight.optim import optimizer
 
-        self._handles = [
+        self._handles += [
             module.register_module_forward_pre_hook(self._before_call),
             module.register_module_forward_hook(self._after_call, always_call=True),
-            optimizer.register_optimizer_step_pre_hook(self._before_step),
-            optimizer.register_optimizer_step_post_hook(self._after_step),
         ]
+        if not self.step_hooks:
+            self.step_hooks += [
+                optimizer.register_optimizer_step_pre_hook(self._before_step),
+                optimizer.register_optimizer_step_post_hook(self._after_step),
+            ]
 
     # -- modules --------------------------------------------------------------------------------
 
@@ -160,7 +165,7 @@ class Observer:
             self._modules.append(module)
 
     def _after_call(self, module: Any, args: Any, output: Any) -> None:
-        if self.absent() or module not in self._modules:
+        if self.absent() or not any(each is module for each in self._modules):
             return
         began = perf_counter()
         while self._modules.pop() is not module:
@@ -182,20 +187,27 @@ class Observer:
 
     def stop(self) -> None:
         self._watch(False)
-        self._patches.undo()
+        _remove(self.step_hooks)
         self.emit("on_finish")
+        self._patches.undo()
 
     # -- optimizers and passes ------------------------------------------------------------------
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.sees():
+            from rushlight.optim._stepped import SteppedOptimizer
+
             self._modules.clear()
+            if not isinstance(optimizer, SteppedOptimizer):
+                self._other_optimizers = True
             self.emit("on_step", Step(optimizer, user_place(2), self.steps))
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.sees():
+        if self.absent():
+            return
+        if self.watching:
             self.emit("on_stepped", Step(optimizer, None, self.steps))
-            self.stepped()
+        self.stepped()
 
     def stepped(self) -> None:
         """Counts a step, also one that is not watched."""
@@ -252,6 +264,11 @@ class Observer:
     def batch(self, loader: Any, data: Any, seconds: float) -> None:
         if self.sees():
             self.emit("on_batch", Batch(loader, data, seconds, user_place(3)))
+
+
+def _remove(handles: list[Any]) -> None:
+    while handles:
+        handles.pop().remove()
 
 
 def _inside_forward() -> bool:

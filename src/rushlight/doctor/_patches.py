@@ -25,7 +25,9 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, before))
 
     def add(self, owner: Any, name: str, value: Any) -> None:
-        """Gives the owner an attribute that it inherits."""
+        """Gives the owner an attribute that it inherits, unless it got one already."""
+        if name in vars(owner):
+            return self.set(owner, name, value)
         setattr(owner, name, value)
         self._undo.append(lambda: delattr(owner, name))
 

@@ -192,7 +192,7 @@ def _optimizers(observer: Observer, patches: Patches) -> None:
     def stepping(native: Any) -> Any:
         def core_step(*args: Any) -> Any:
             done = native(*args)
-            if not observer.watching:  # otherwise there are hooks
+            if not observer.step_hooks and not observer.absent():
                 observer.stepped()
             return done
 

@@ -68,8 +68,10 @@ def install(patches: Patches) -> None:
     from rushlight.utils.data._utils import fetch
 
     global _path
-    handle, _path = tempfile.mkstemp(prefix="rushlight-doctor-")
+    handle, path = tempfile.mkstemp(prefix="rushlight-doctor-")
     os.close(handle)
+    before, _path = _path, path
+    patches.on_undo(lambda: _forget(path, before))
 
     def make(native: Any) -> Any:
         done = [0]
@@ -87,7 +89,7 @@ def install(patches: Patches) -> None:
                 if after.get(name) != state
             ]
             done[0] += 1
-            with open(_path, "a", encoding="utf-8") as file:
+            with open(path, "a", encoding="utf-8") as file:
                 file.write("".join(lines))
             return result
 
@@ -97,12 +99,14 @@ def install(patches: Patches) -> None:
     patches.wrap(fetch._IterableDatasetFetcher, "fetch", make)
 
 
+def _forget(path: str, before: str) -> None:
+    global _path
+    _path = before
+    os.remove(path)
+
+
 def uses() -> list[Use]:
-    """What the workers wrote; the file is removed."""
-    try:
-        with open(_path, encoding="utf-8") as file:
-            rows = [line.rstrip("\n").split("\t") for line in file]
-        os.remove(_path)
-    except OSError:
-        return []
+    """What the workers wrote."""
+    with open(_path, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
     return [Use(int(w), int(f), s, state) for w, f, s, state in rows]
