@@ -347,10 +347,12 @@ PyObject* set_tf32(PyObject*, PyObject* o) {
   allow_tf32 = yes;
   return none();
 }
-PyObject* set_convolution_tf32(PyObject*, PyObject* o) {
-  int yes = PyObject_IsTrue(o);
-  if (yes < 0) return nullptr;
-  allow_convolution_tf32 = yes;
+// _cuda_set_convolution(TF32 allowed, the same result every time)
+PyObject* set_convolution(PyObject*, PyObject* args) {
+  int tf32, deterministic;
+  if (!PyArg_ParseTuple(args, "pp", &tf32, &deterministic)) return nullptr;
+  allow_convolution_tf32 = tf32;
+  deterministic_convolutions = deterministic;
   return none();
 }
 PyObject* library_version(PyObject*, PyObject*) {
@@ -402,7 +404,7 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_is_pinned", pinned_query, METH_O, nullptr},
     {"_cuda_kernels", kernels, METH_NOARGS, nullptr},
     {"_cuda_set_tf32", set_tf32, METH_O, nullptr},
-    {"_cuda_set_convolution_tf32", set_convolution_tf32, METH_O, nullptr},
+    {"_cuda_set_convolution", set_convolution, METH_VARARGS, nullptr},
     {"_cuda_cudnn_version", library_version, METH_NOARGS, nullptr},
     {"_cuda_compiler", compiler, METH_NOARGS, nullptr},
     {},

@@ -137,3 +137,19 @@ def test_attention(case, dtype):
     for wanted, found in zip(*results, strict=True):
         assert found.dtype == dtype
         close(found.float(), wanted, limit)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(8, 6, 24, 32), (4, 3, 7, 7), (2, 600, 4, 4)])
+def test_batch_norm(shape, dtype):
+    torch.manual_seed(0)
+    x, g = (torch.randn(shape, dtype=dtype) * 3 + 5 for _ in range(2))
+    w, b = torch.randn(shape[1], dtype=dtype), torch.randn(shape[1], dtype=dtype)
+    results = []
+    for device in ("cpu", "cuda"):
+        inputs = [t.detach().to(device).requires_grad_() for t in (x, w, b)]
+        y = F.batch_norm(inputs[0], None, None, *inputs[1:], training=True)
+        y.backward(g.to(device))
+        results.append([y.detach(), *(t.grad for t in inputs)])
+    for wanted, found in zip(*results, strict=True):
+        close(found, wanted, 1e-5)

@@ -46,28 +46,37 @@ __device__ inline Line line(const Shape& s, int64 at) {
   Line l = {at * n, n, n, n};
   return l;
 }
-// The part of a line that a block has: [begin, end).
+// The part of a line that a block has, in runs of LANES elements: [begin, end).
 struct Range {
   int64 begin, end;
 };
 __device__ inline Range part(const Line& l) {
-  int64 each = (l.n + gridDim.y - 1) / gridDim.y;
+  int64 n = l.n / LANES, each = (n + gridDim.y - 1) / gridDim.y;
   Range r = {each * blockIdx.y, each * blockIdx.y + each};
-  if (r.begin > l.n) r.begin = l.n;
-  if (r.end > l.n) r.end = l.n;
+  if (r.begin > n) r.begin = n;
+  if (r.end > n) r.end = n;
   return r;
 }
+template <class V, int N> struct alignas(sizeof(V) * N) Vector { V x[N]; };
+typedef Vector<T, LANES> Lanes;
+__device__ inline Lanes run(const T* x, int64 at) { return *(const Lanes*)(x + at); }
 
 // The count, the mean and the sum of squares about it, of every part of a line.
 extern "C" __global__ void moments(const T* x, A* parts, Shape s) {
   Line l = line(s, blockIdx.x);
   Range r = part(l);
   A sum = 0, squares = 0;
-  for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) sum += A(x[l.at(k)]);
-  A n = A(r.end - r.begin), mean = n == 0 ? A(0) : block_all(sum, A(0), Plus()) / n;
   for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
-    A c = A(x[l.at(k)]) - mean;
-    squares += c * c;
+    Lanes v = run(x, l.at(k * LANES));
+    for (int e = 0; e < LANES; e++) sum += A(v.x[e]);
+  }
+  A n = A((r.end - r.begin) * LANES), mean = n == 0 ? A(0) : block_all(sum, A(0), Plus()) / n;
+  for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
+    Lanes v = run(x, l.at(k * LANES));
+    for (int e = 0; e < LANES; e++) {
+      A c = A(v.x[e]) - mean;
+      squares += c * c;
+    }
   }
   squares = block_all(squares, A(0), Plus());
   if (threadIdx.x != 0) return;
@@ -99,11 +108,10 @@ __device__ inline int64 line_of(const Shape& s, Place plane) {
   Place p = divided(plane.line, s.channels);
   return s.groups ? p.line * s.groups + p.rest / (s.channels / s.groups) : p.rest;
 }
-template <class V, int N> struct alignas(sizeof(V) * N) Vector { V x[N]; };
 // LANES elements of one plane at a time.
 extern "C" __global__ void normalize(const T* x, const T* w, const T* b, const T* mean,
                                      const T* rstd, T* y, Shape s) {
-  typedef Vector<T, LANES> V;
+  typedef Lanes V;
   RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
     Place plane = divided(i * LANES, s.inner);
     int64 c = divided(plane.line, s.channels).rest, l = line_of(s, plane);
@@ -120,11 +128,14 @@ extern "C" __global__ void sums(const T* g, const T* x, const T* w, const T* mea
   Range r = part(l);
   A m = A(mean[blockIdx.x]), sum = 0, dot = 0;
   for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
-    int64 at = l.at(k);
-    A v = A(g[at]);
-    if (w) v = v * A(w[divided(divided(at, s.inner).line, s.channels).rest]);
-    sum += v;
-    dot += v * (A(x[at]) - m);
+    int64 at = l.at(k * LANES);
+    Lanes from = run(g, at), of = run(x, at);
+    A scale = w ? A(w[divided(divided(at, s.inner).line, s.channels).rest]) : A(1);
+    for (int e = 0; e < LANES; e++) {
+      A v = A(from.x[e]) * scale;
+      sum += v;
+      dot += v * (A(of.x[e]) - m);
+    }
   }
   sum = block_all(sum, A(0), Plus());
   dot = block_all(dot, A(0), Plus());
@@ -168,7 +179,7 @@ extern "C" __global__ void weight_gradients(const T* g, const T* x, const T* mea
 }
 extern "C" __global__ void input_gradient(const T* g, const T* x, const T* w, const T* mean,
                                           const T* rstd, const A* sums, T* gx, Shape s, int given) {
-  typedef Vector<T, LANES> V;
+  typedef Lanes V;
   int64 n = s.groups ? s.channels / s.groups * s.inner : s.batch * s.inner;
   RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
     Place plane = divided(i * LANES, s.inner);
@@ -198,12 +209,14 @@ const std::string& text_of(int lanes) {
 
 // Four elements of a plane at a time, where they lie at multiples of their size.
 Function spread(const char* name, DType d, const Shape& s, uint64_t addresses, int& lanes) {
-  static Kernel all[] = {{text_of(1).c_str(), "normalize"},
-                         {text_of(4).c_str(), "normalize"},
-                         {text_of(1).c_str(), "input_gradient"},
-                         {text_of(4).c_str(), "input_gradient"}};
+  static Kernel all[] = {
+      {text_of(1).c_str(), "normalize"},      {text_of(4).c_str(), "normalize"},
+      {text_of(1).c_str(), "input_gradient"}, {text_of(4).c_str(), "input_gradient"},
+      {text_of(1).c_str(), "moments"},        {text_of(4).c_str(), "moments"},
+      {text_of(1).c_str(), "sums"},           {text_of(4).c_str(), "sums"}};
   lanes = s.inner % 4 == 0 && addresses % uint64_t(4 * itemsize(d)) == 0 ? 4 : 1;
-  return all[(name[0] == 'i' ? 2 : 0) + (lanes == 4)].of(d);
+  int which = name[0] == 'n' ? 0 : name[0] == 'i' ? 2 : name[0] == 'm' ? 4 : 6;
+  return all[which + (lanes == 4)].of(d);
 }
 
 // How many blocks share a line: enough to fill the device, each with some thousand elements.
@@ -223,13 +236,14 @@ void normalize_all(DType d, const void* x, const void* w, const void* b, const v
 
 void forward(DType d, const void* x, const void* w, const void* b, void* y, void* mean, void* rstd,
              void* variance, const Shape& s, double eps) {
-  static Kernel moments(text_of(1).c_str(), "moments"),
-      statistics(text_of(1).c_str(), "statistics");
+  static Kernel statistics(text_of(1).c_str(), "statistics");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
   if (!lines) return;
   int count = parts_of(lines, n / lines);
   Scratch parts(lines * count * 3 * 8);
-  launch(moments.of(d), {unsigned(lines), unsigned(count)}, 256, x, parts.get<void>(), s);
+  int lanes;
+  Function moments = spread("moments", d, s, uint64_t(x), lanes);
+  launch(moments, {unsigned(lines), unsigned(count)}, 256, x, parts.get<void>(), s);
   launch(statistics.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, mean, rstd, variance,
          lines, eps);
   normalize_all(d, x, w, b, mean, rstd, y, s);
@@ -237,7 +251,7 @@ void forward(DType d, const void* x, const void* w, const void* b, void* y, void
 
 void backward(DType d, const void* g, const void* x, const void* w, const void* mean,
               const void* rstd, void* gx, void* gw, void* gb, const Shape& s, bool given) {
-  static Kernel sums(text_of(1).c_str(), "sums"), join(text_of(1).c_str(), "join_sums"),
+  static Kernel join(text_of(1).c_str(), "join_sums"),
       weights(text_of(1).c_str(), "weight_gradients");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
   if (!lines) return;
@@ -249,7 +263,9 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
     Scratch parts(lines * count * 2 * 8);
     const void* none = nullptr;
     void* no_gradient = nullptr;
-    launch(sums.of(d), {unsigned(lines), unsigned(count)}, 256, g, x, s.groups ? w : none, mean,
+    int lanes;
+    Function sums = spread("sums", d, s, uint64_t(g) | uint64_t(x), lanes);
+    launch(sums, {unsigned(lines), unsigned(count)}, 256, g, x, s.groups ? w : none, mean,
            parts.get<void>(), s);
     launch(join.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, s.groups ? none : w, rstd,
            room.get<void>(), apart ? no_gradient : gw, apart ? no_gradient : gb, lines);

@@ -10,6 +10,7 @@
 namespace rl::cuda {
 
 bool allow_convolution_tf32 = true;
+bool deterministic_convolutions = false;
 
 namespace {
 
@@ -31,7 +32,7 @@ struct Choice {
 };
 
 #define RL_CUDNN(X)                                                                                \
-  X(version, "cudnnGetVersion", ())                                                              \
+  X(version, "cudnnGetVersion", ())                                                                \
   X(create, "cudnnCreate", (Handle * handle))                                                      \
   X(set_stream, "cudnnSetStream", (Handle handle, Stream stream))                                  \
   X(tensor_create, "cudnnCreateTensorDescriptor", (TensorDesc * desc))                             \
@@ -171,12 +172,13 @@ bool make(Plan& plan, Convolve what, DType d, const Convolution& c) {
           ? dnn.data_choices(handle, plan.w, plan.y, plan.desc, plan.x, kMost, &found, choices)
           : dnn.weight_choices(handle, plan.x, plan.y, plan.desc, plan.w, kMost, &found, choices);
   if (status != 0) return false;
-  // The best that gives the same result every time, or the best.
+  // The best, or where that is asked for the best that gives the same result every time.
   const Choice* best = nullptr;
   for (int i = 0; i < found; i++) {
     const Choice& one = choices[i];
     if (one.status != 0 || one.memory > size_t(2) << 30) continue;
-    if (!best || (one.deterministic && !best->deterministic)) best = &one;
+    if (!best || (deterministic_convolutions && one.deterministic && !best->deterministic))
+      best = &one;
   }
   if (!best) return false;
   plan.choice = *best;
@@ -193,7 +195,8 @@ bool convolve_by_library(Convolve what, DType d, const Convolution& c, const voi
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   key.c = c;
-  key.what = int64_t(what) | int64_t(d) << 8 | int64_t(allow_convolution_tf32) << 16;
+  key.what = int64_t(what) | int64_t(d) << 8 | int64_t(allow_convolution_tf32) << 16 |
+             int64_t(deterministic_convolutions) << 17;
   static auto* plans = new std::unordered_map<Key, Plan, Hash>;
   auto [found, fresh] = plans->try_emplace(key);
   Plan& plan = found->second;

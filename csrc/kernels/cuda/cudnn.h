@@ -5,7 +5,7 @@
 
 namespace rl::cuda {
 
-extern bool allow_convolution_tf32;
+extern bool allow_convolution_tf32, deterministic_convolutions;
 
 // 0: not there.
 int64_t cudnn_version();

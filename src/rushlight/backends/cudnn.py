@@ -29,12 +29,12 @@ fp32_precision = "none"
 
 
 class _Module(ModuleType):
-    """The switch that the core reads is told to it."""
+    """The switches that the core reads are told to it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name == "allow_tf32":
-            _C._cuda_set_convolution_tf32(bool(value))
+        if name in ("allow_tf32", "deterministic"):
+            _C._cuda_set_convolution(bool(allow_tf32), bool(deterministic))
 
 
 sys.modules[__name__].__class__ = _Module
