@@ -106,6 +106,10 @@ class TestTensors:
         text = "import torch\nx = torch.randn(3)\nx = x.tolist()\nx.foo"
         assert "torch.Tensor.foo" not in names(text)
 
+    def test_an_annotation_that_is_wrong_is_no_finding(self):
+        text = "import torch\ndef f(x: torch.Tensor): x.append(1); x.items()"
+        assert names(text) == ["torch", "torch.Tensor"]
+
     def test_setting_an_attribute_asks_for_nothing(self):
         assert "torch.Tensor.foo" not in names("import torch\nx = torch.randn(3)\nx.foo = 1")
 
@@ -141,6 +145,9 @@ class TestWhatIsMissing:
 
     def test_operators_that_the_program_registers_are_its_own(self, tmp_path):
         assert report("import torch\ntorch.ops.mine.twice(1)", tmp_path).missing == []
+
+    def test_what_is_none_here_has_no_missing_parts(self, tmp_path):
+        assert report("import torch\ntorch.version.hip.split('.')", tmp_path).missing == []
 
     def test_names_that_only_explain_themselves_are_told_apart(self, tmp_path):
         found = report("import torch\ntorch.onnx.export()\ntorch.save", tmp_path)

@@ -139,6 +139,8 @@ def first_missing(path: str) -> str | None:
                 return ".".join([root, *parts[: at + 1]])
         except Exception:  # a property that needs a device, say
             return None
+        if found is None:
+            return None  # as version.cuda is, of which nothing more can be said
     return None
 
 

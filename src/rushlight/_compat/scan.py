@@ -163,7 +163,8 @@ class Scan(ast.NodeVisitor):
             self._record(path, node)
             self._visit_calls_inside(node)
             return
-        if self._value(node.value) == INSTANCE and isinstance(node.ctx, ast.Load):
+        loads = isinstance(node.ctx, ast.Load) and not _of_a_container(node.attr)
+        if loads and self._value(node.value) == INSTANCE:
             self._record(f"{TENSOR}.{node.attr}", node)
         self.visit(node.value)
 
@@ -356,6 +357,14 @@ class Scan(ast.NodeVisitor):
                 if path and path.partition(".")[0] in ROOTS:
                     return True
         return False
+
+
+def _of_a_container(attribute: str) -> bool:
+    """Whether it tells that an annotation is wrong: a list or a dictionary is called a tensor."""
+    from rushlight._C import Tensor
+
+    found = any(hasattr(kind, attribute) for kind in (list, dict, str))
+    return found and not hasattr(Tensor, attribute)
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:
