@@ -152,4 +152,4 @@ def test_batch_norm(shape, dtype):
         y.backward(g.to(device))
         results.append([y.detach(), *(t.grad for t in inputs)])
     for wanted, found in zip(*results, strict=True):
-        close(found, wanted, 1e-5)
+        close(found, wanted, 1e-4 if dtype == torch.float32 else 1e-10)
