@@ -425,6 +425,8 @@ void register_pointwise(const Pointwise& p, const OpInfo& described, const char*
   info.fast = fast;
   info.out = true;
   p.signature = &register_op(info).signature;
+  check(p.signature->params().size() >= size_t(p.inputs + p.params), p.name,
+        ": the signature does not name every input and parameter");
   const std::string& text = described.signature.text();
   std::istringstream names(aliases);
   while (names >> info.name) {

@@ -445,11 +445,14 @@ OpInfo describe_pointwise() {
   OpInfo info;
   std::string text;
   if constexpr (requires { Op::signature; }) text = Op::signature;
-  else
+  else {
+    static_assert(Op::params <= 1, "an op with several parameters names them in its signature");
     text =
-        std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input)"
-                                 : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other)"
-                                                   : "(Tensor input, Tensor other, Tensor third)");
+        std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input"
+                                 : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other"
+                                                   : "(Tensor input, Tensor other, Tensor third");
+    text += Op::params ? ", float n)" : ")";
+  }
   info.signature = Signature(text.c_str());
   info.name = info.signature.name();
   info.doc = Op::doc;

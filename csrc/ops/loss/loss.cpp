@@ -64,6 +64,7 @@ struct SquaredError : Binary<SquaredError> {
 
 struct SmoothL1 : Binary<SmoothL1> {
   static constexpr auto name = "smooth_l1_loss";
+  static constexpr auto signature = "smooth_l1_loss(Tensor input, Tensor target, float beta)";
   static constexpr auto doc = "";
   static constexpr auto loss = "SmoothL1LossBackward0";
   static constexpr int params = 1;
@@ -81,6 +82,7 @@ struct SmoothL1 : Binary<SmoothL1> {
 
 struct Huber : Binary<Huber> {
   static constexpr auto name = "huber_loss";
+  static constexpr auto signature = "huber_loss(Tensor input, Tensor target, float delta)";
   static constexpr auto doc = "";
   static constexpr auto loss = "HuberLossBackward0";
   static constexpr int params = 1;

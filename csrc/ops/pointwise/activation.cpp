@@ -55,6 +55,7 @@ RL_OP(ReluF)
 
 struct HardtanhKernel : Hidden<HardtanhKernel, 1> {
   static constexpr auto name = "hardtanh";
+  static constexpr auto signature = "hardtanh(Tensor input, float min_val, float max_val)";
   static constexpr auto doc = "hardtanh(x, a, b): x, but at least a and at most b.";
   static constexpr Types types = Types::Real;
   static constexpr int params = 2;
@@ -105,6 +106,7 @@ RL_OP(Relu6)
 
 struct LeakyReluKernel : Hidden<LeakyReluKernel, 1> {
   static constexpr auto name = "leaky_relu";
+  static constexpr auto signature = "leaky_relu(Tensor input, float negative_slope)";
   static constexpr auto doc = "leaky_relu(x, slope): x where it is positive, else slope * x.";
   static constexpr int params = 1;
   static constexpr bool whole_history = true;
@@ -138,6 +140,8 @@ RL_OP(LeakyRelu)
 
 struct EluKernel : Hidden<EluKernel, 1> {
   static constexpr auto name = "elu";
+  static constexpr auto signature =
+      "elu(Tensor input, float alpha, float scale, float input_scale)";
   static constexpr auto doc =
       "elu(x, a, s, r): s * x where it is positive, else s * a * (exp(r * x) - 1).";
   static constexpr int params = 3;
@@ -187,6 +191,7 @@ RL_OP(CeluF)
 
 struct ThresholdKernel : Hidden<ThresholdKernel, 1> {
   static constexpr auto name = "threshold";
+  static constexpr auto signature = "threshold(Tensor input, float threshold, float value)";
   static constexpr auto doc = "threshold(x, t, v): x where it is above t, else v.";
   static constexpr Types types = Types::Real;
   static constexpr int params = 2;
@@ -452,6 +457,7 @@ RL_OP(HardshrinkF)
 
 struct SoftshrinkKernel : Hidden<SoftshrinkKernel, 1> {
   static constexpr auto name = "softshrink";
+  static constexpr auto signature = "softshrink(Tensor input, float lambd)";
   static constexpr auto doc = "softshrink(x, lambd): x moved towards 0 by lambd, at most to 0.";
   static constexpr int params = 1;
   static constexpr bool selects = true;

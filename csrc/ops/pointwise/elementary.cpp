@@ -133,6 +133,7 @@ RL_SCALING(Rad2deg, rad2deg, 180 / M_PI, "radians as degrees.")
 // A negative eps stands for none.
 struct LogitKernel : Hidden<LogitKernel, 1> {
   static constexpr auto name = "logit";
+  static constexpr auto signature = "logit(Tensor input, float eps)";
   static constexpr auto doc = "logit(x): log(x / (1 - x)).";
   static constexpr Result result = Result::Float;
   static constexpr auto domain = "probability";
@@ -515,6 +516,8 @@ RL_OP(DivideRounded)
 
 struct NanToNumKernel : Hidden<NanToNumKernel, 1> {
   static constexpr auto name = "nan_to_num";
+  static constexpr auto signature =
+      "nan_to_num(Tensor input, float nan, float posinf, float neginf)";
   static constexpr auto doc = "nan_to_num(x): x with NaN and infinities replaced.";
   static constexpr int params = 3;
   static constexpr bool selects = true;
