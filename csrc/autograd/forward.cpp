@@ -82,7 +82,8 @@ bool is_constant(const Var& v) { return !requires_grad(v.get()) && !levels_of(v.
 // Writes a part of `whole` where nobody would notice.
 bool overwrite(const Tensor* t, const Tangents& tangents, Var& whole, const Var& value) {
   if (t->dtype != tangents.whole.dtype() || !tangents.whole->contiguous || !whole->contiguous ||
-      !is_exclusive(whole.get()) || !is_constant(whole) || !is_constant(value))
+      !is_exclusive(whole.get()) || !is_constant(whole) || !is_constant(value) ||
+      !lies_in(tangents.whole.get(), t->sizes, t->strides, t->offset))
     return false;
   Region r = region_in(tangents.whole.get(), t->sizes, t->strides, t->offset);
   Var part = alias(whole.get(), r.sizes, r.strides, whole->offset + r.offset);

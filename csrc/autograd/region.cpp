@@ -38,6 +38,19 @@ Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int
   return r;
 }
 
+// One past the last element.
+static int64_t end_of(const Ints& sizes, const Ints& strides, int64_t offset) {
+  int64_t last = offset;
+  for (int i = 0; i < sizes.size(); i++) last += (sizes[i] - 1) * strides[i];
+  return last + 1;
+}
+
+bool lies_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset) {
+  if (element_count(sizes) == 0) return true;
+  return is_dense(base->sizes, base->strides) && offset >= base->offset &&
+         end_of(sizes, strides, offset) <= base->offset + element_count(base->sizes);
+}
+
 Part::Part(const Tensor* view, const Tensor* base)
     : pairs_of_base_(is_complex(base->dtype) && !is_complex(view->dtype)),
       pairs_of_view_(is_complex(view->dtype) && !is_complex(base->dtype)) {
@@ -54,7 +67,8 @@ Part::Part(const Tensor* view, const Tensor* base)
       whole_view->strides.insert(0, batch->strides[i]);
     }
   }
-  if (base->contiguous && view->dtype == base->dtype) {
+  bool same = view->dtype == base->dtype;
+  if (base->contiguous && same && lies_in(base, view->sizes, view->strides, view->offset)) {
     region_ = region_in(base, view->sizes, view->strides, view->offset);
     return;
   }
@@ -63,15 +77,31 @@ Part::Part(const Tensor* view, const Tensor* base)
   Var part = alias(view), whole = ops::permute(alias(base), order_);
   if (pairs_of_base_) whole = ops::view_as_real(whole);
   if (pairs_of_view_) part = ops::view_as_real(part);
-  region_ = region_in(whole.get(), part.sizes(), part->strides, part->offset);
+  // Where elements share a place, the view is one of theirs.
+  if (lies_in(whole.get(), part.sizes(), part->strides, part->offset) ||
+      !has_distinct_elements(whole.sizes(), whole->strides)) {
+    region_ = region_in(whole.get(), part.sizes(), part->strides, part->offset);
+    return;
+  }
+  int64_t low = std::min(part->offset, whole->offset);
+  int64_t high = std::max(end_of(part.sizes(), part->strides, part->offset),
+                          end_of(whole.sizes(), whole->strides, whole->offset));
+  Ints piece{high - low};
+  region_ = {piece, part.sizes(), part->strides, part->offset - low};
+  within_ = {piece, whole.sizes(), whole->strides, whole->offset - low};
 }
 
 Var Part::rows(const Var& base) const {
   Var rows = ops::contiguous(order_.empty() ? base : ops::permute(base, order_));
-  return pairs_of_base_ ? ops::view_as_real(rows) : rows;
+  if (pairs_of_base_) rows = ops::view_as_real(rows);
+  return within_ ? ops::embed(rows, within_->whole, within_->strides, within_->offset) : rows;
 }
 
 Var Part::from_rows(Var rows) const {
+  if (within_) {
+    Var base = ops::as_strided(rows, within_->sizes, within_->strides, within_->offset);
+    rows = ops::contiguous(base);
+  }
   if (pairs_of_base_) rows = ops::view_as_complex(rows);
   if (order_.empty()) return rows;
   Ints back(order_.size());

@@ -1,6 +1,8 @@
 // Where a view lies in its base, whatever the strides of both.
 #pragma once
 
+#include <optional>
+
 #include "tensor/tensor.h"
 
 namespace rl {
@@ -12,6 +14,8 @@ struct Region {
 };
 // That of a view (sizes, strides, offset in the storage) in `base`, which shares the storage.
 Region region_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset);
+// Whether every element of the view is one of the base, as far as strides tell.
+bool lies_in(const Tensor* base, const Ints& sizes, const Ints& strides, int64_t offset);
 
 // The dimensions as they lie in memory, the outermost first.
 Ints memory_order(const Tensor* t);
@@ -19,7 +23,8 @@ Ints memory_order(const Tensor* t);
 // The elements that a view shows of its base. Values of the base are read in the order that its
 // memory has: so the view is a region of them, whatever its strides. Where one of the two is
 // complex and the other is not, both are read as pairs of real numbers. Dimensions that vmap has
-// hidden of the base are the first ones of the region.
+// hidden of the base are the first ones of the region. A view may also show what lies between or
+// beyond the elements of its base: zeros, then, in a piece of the storage that has all of both.
 class Part {
  public:
   Part(const Tensor* view, const Tensor* base);
@@ -42,6 +47,7 @@ class Part {
   Ints order_;                 // empty: that of the dimensions
   bool pairs_of_base_, pairs_of_view_;
   Region region_;
+  std::optional<Region> within_;  // the base in such a piece
 };
 
 }  // namespace rl
