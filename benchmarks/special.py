@@ -12,8 +12,8 @@ RANGES = {
     "bessel_y1": POSITIVE, "digamma": POSITIVE, "entr": POSITIVE, "erf": LINE, "erfc": LINE,
     "erfcx": LINE, "erfinv": UNIT, "expm1": LINE, "gammaln": POSITIVE, "i0": LINE, "i0e": LINE,
     "i1": LINE, "i1e": LINE, "log_ndtr": LINE, "logit": UNIT, "modified_bessel_i0": LINE,
-    "modified_bessel_k0": POSITIVE, "ndtr": LINE, "ndtri": UNIT, "scaled_modified_bessel_k1": POSITIVE,
-    "sinc": LINE, "spherical_bessel_j0": LINE,
+    "modified_bessel_k0": POSITIVE, "ndtr": LINE, "ndtri": UNIT,
+    "scaled_modified_bessel_k1": POSITIVE, "sinc": LINE, "spherical_bessel_j0": LINE,
 }  # fmt: skip
 PAIRS = {"gammainc": POSITIVE, "gammaincc": POSITIVE, "xlog1py": POSITIVE, "zeta": (1.1, 20.0)}
 

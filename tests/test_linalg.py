@@ -142,6 +142,20 @@ class TestErrors:
             with pytest.raises(RuntimeError, match="negative in pairs"):
                 torch.linalg.ldl_solve(torch.eye(len(rows)), rows, torch.ones(len(rows), 1))
 
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+    @pytest.mark.parametrize("hermitian", [True, False])
+    def test_ldl_solve_is_derived_by_the_right_side(self, dtype, hermitian):
+        a = matrix(3, 3).to(dtype) + (1j * matrix(3, 3, seed=5) if dtype.is_complex else 0)
+        a = a + (a.mH if hermitian else a.mT)
+        ld, pivots = torch.linalg.ldl_factor(a, hermitian=hermitian)
+        b = matrix(3, 2, seed=1).to(dtype).requires_grad_()
+
+        def f(b):
+            return torch.linalg.ldl_solve(ld, pivots, b, hermitian=hermitian)
+
+        assert torch.autograd.gradcheck(f, (b,), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(lambda b: f(b) ** 2, (b,))
+
     def test_factors_of_ldl_have_no_derivative(self):
         ld, pivots = torch.linalg.ldl_factor(torch.eye(2))
         with pytest.raises(NotImplementedError, match=r"linalg\.solve"):

@@ -92,7 +92,7 @@ def test_names_of_torch_mean_rushlights():
     with pytest.raises(pickle.UnpicklingError, match=r"torch.zork.Thing.*does not have"):
         _read(b"\x80\x02ctorch.zork\nThing\n.")
     with pytest.raises(pickle.UnpicklingError, match="kind of tensor"):
-        _read(b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\n.")
+        _read(b"\x80\x02ctorch._utils\n_rebuild_qtensor\n.")
 
 
 def _read(data):

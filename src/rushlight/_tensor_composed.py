@@ -10,8 +10,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_SPLITS = ("split_with_sizes", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
+_HOMES = {
+    "istft": "_spectral",
+    "stft": "_spectral",
+    **dict.fromkeys(("narrow_copy", *_SPLITS), "_copies"),
+}
+
+
 def _late(name: str, example: str, result: str, home: str = "_composed") -> Any:
-    home = {"istft": "_spectral", "stft": "_spectral", "narrow_copy": "_copies"}.get(name, home)
+    home = _HOMES.get(name, home)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
@@ -56,6 +64,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         if want == 1 and have != 1
     ]
     dims = [*range(extra), *ones]
+    if not shape:
+        return self.sum()
     return self.sum(dims, keepdim=True).reshape(shape) if dims else self
 
 

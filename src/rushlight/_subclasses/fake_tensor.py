@@ -11,7 +11,7 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
-from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from rushlight.utils._pytree import tree_flatten, tree_map
 
 __all__ = [
@@ -152,7 +152,7 @@ class FakeTensorMode(TorchDispatchMode):
             if tensor.fake_mode is not self:
                 raise AssertionError("FakeTensorMode.from_tensor: the tensor is of another mode")
             return tensor
-        with rushlight.no_grad():
+        with rushlight.no_grad(), _disable_current_modes():
             elem = rushlight.empty_strided(
                 tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
             )

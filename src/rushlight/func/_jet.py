@@ -279,6 +279,8 @@ def _pointwise(name: str, args: Any, kwargs: Any, trace: Trace) -> Series | None
         values = [given.pop(n, default) for n, default, _ in names]
         tensors, params = values[:count], values[count:]
         # A formula that has no name of its own may belong to a function of other arguments.
+        if entry["parameters"] and not entry["forms"]:
+            continue
         kinds = (_C.Tensor, int, float) if entry["forms"] else _C.Tensor
         fits = len(args) <= len(names) and not given
         fits = fits and all(isinstance(p, (int, float)) for p in params)

@@ -94,11 +94,14 @@ class Quotient(Series):
 
 
 class Choice(Series):
-    """Where the condition holds at t = 0, the one series, elsewhere the other."""
+    """Where the condition holds at t = 0, the one series, elsewhere the other.
 
-    def __init__(self, condition: Any, a: Series, b: Series) -> None:
+    Two numbers have the type of what the formula is of, not the default one.
+    """
+
+    def __init__(self, condition: Any, a: Series, b: Series, dtype: Any) -> None:
         super().__init__()
-        self.condition, self.a, self.b = condition, a, b
+        self.condition, self.a, self.b, self.dtype = condition, a, b, dtype
 
     def next(self, n: int) -> Any:
         if isinstance(self.condition, bool):
@@ -106,7 +109,10 @@ class Choice(Series):
         a, b = self.a[n], self.b[n]
         if a is None and b is None:
             return None
-        return _ops["where"](self.condition, 0.0 if a is None else a, 0.0 if b is None else b)
+        a, b = (0.0 if v is None else v for v in (a, b))
+        if not isinstance(a, _C.Tensor) and not isinstance(b, _C.Tensor):
+            a = _ops["full"]((), a, dtype=self.dtype)
+        return _ops["where"](self.condition, a, b)
 
 
 class Map(Series):
@@ -210,7 +216,8 @@ class Reading:
         if head == "isnan":
             return _ops["isnan"](as_tensor(at_start(values[0])))
         if head == "?:":
-            return Choice(values[0], as_series(values[1]), as_series(values[2]))
+            dtype = getattr(self.names["y"][0], "dtype", _C.float64)
+            return Choice(values[0], as_series(values[1]), as_series(values[2]), dtype)
         if not any(isinstance(v, Series) for v in values):
             return _constant(head, values)
         if head == "neg":
