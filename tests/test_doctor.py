@@ -314,4 +314,6 @@ def test_the_page_stands_alone(tmp_path):
     assert "a <b> & c" in reader.text
     for phrase in ("grads-not-cleared", "zero_grad()", "steps with old gradients"):
         assert phrase in reader.text
-    assert "No mistakes found" in examine(lambda: None).to_html()
+    assert "Nothing to examine" in examine(lambda: None).to_html()
+    clean = importlib.import_module("doctor.grads_not_cleared").clean
+    assert "No mistakes found" in examine(clean).to_html()

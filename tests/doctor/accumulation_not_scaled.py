@@ -1,5 +1,6 @@
 """Several passes before a step."""
 
+import rushlight as torch
 from doctor.parts import batches, classifier, sgd
 from rushlight import nn
 from rushlight.nn import functional as F
@@ -22,6 +23,19 @@ def faulty():
 
 def faulty_clipped():
     train(F.cross_entropy, lambda model: nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+
+
+def faulty_with_a_scaler():
+    """That it divides gradients by its own scale changes nothing."""
+    model = classifier()
+    optimizer = sgd(model)
+    scaler = torch.GradScaler("cpu", init_scale=128.0)
+    for i, (x, y) in enumerate(batches(12)):
+        scaler.scale(F.cross_entropy(model(x), y)).backward()  # found
+        if i % 4 == 3:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
 
 
 def clean():

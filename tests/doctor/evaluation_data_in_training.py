@@ -33,3 +33,11 @@ def clean_figures_of_training():
     """The very dataset of training: its own accuracy is meant."""
     whole = TensorDataset(*data(96))
     run(whole, whole)
+
+
+def clean_folds():
+    """Each fold trains a model of its own."""
+    whole = TensorDataset(*data(96))
+    for k in range(3):
+        held = range(32 * k, 32 * k + 32)
+        run(Subset(whole, [i for i in range(96) if i not in held]), Subset(whole, list(held)))

@@ -46,6 +46,14 @@ def faulty_new_tensor():
     train(lambda h: torch.tensor(h.tolist()))  # found
 
 
+def faulty_argmax():
+    train(lambda h: F.one_hot(h.argmax(1), 8).float())  # found
+
+
+def faulty_comparison():
+    train(lambda h: (h > 0).float())  # found
+
+
 def faulty_item():
     model = nn.Linear(8, 3)
     optimizer = sgd(model)

@@ -19,8 +19,8 @@ class Noisy(Dataset):
         return torch.full((8,), i / 32) + self.random.random(), i % 3
 
 
-def train(own, seed=None):
-    loader = DataLoader(Noisy(own), batch_size=4, shuffle=True, num_workers=2, worker_init_fn=seed)
+def train(dataset, seed=None):
+    loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2, worker_init_fn=seed)
     model = classifier()
     optimizer = sgd(model)
     for x, y in loader:  # found
@@ -30,15 +30,36 @@ def train(own, seed=None):
 
 
 def faulty_copied_generator():
-    train(True)
+    train(Noisy(own=True))
+
+
+class Shifted(Noisy):
+    """It draws by a function, from a stream of the module."""
+
+    def __init__(self):
+        super().__init__(own=False)
+        self.transforms = [lambda x: x + stream.random()]
+
+    def __getitem__(self, i):
+        x, y = torch.full((8,), i / 32), i % 3
+        for transform in self.transforms:
+            x = transform(x)
+        return x, y
+
+
+stream = random.Random(0)
+
+
+def faulty_stream_of_the_module():
+    train(Shifted())
 
 
 def faulty_same_seed():
-    train(False, lambda worker: random.seed(0))
+    train(Noisy(own=False), lambda worker: random.seed(0))
 
 
 def clean():
-    train(False)
+    train(Noisy(own=False))
 
 
 IGNORED = {"slow-loader"}

@@ -37,12 +37,28 @@ def faulty_the_other_way():
     train(lambda output, y: (output.squeeze(1) - y.unsqueeze(1)).abs().mean())  # found
 
 
+def faulty_likelihood_by_hand():
+    def loss(output, y):
+        p, positive = output.sigmoid(), (y > 0).float()
+        return -(positive * p.log() + (1 - positive) * (1 - p).log()).mean()  # found
+
+    train(loss)
+
+
 def clean():
     train(lambda output, y: F.mse_loss(output.squeeze(1), y))
 
 
 def clean_by_hand():
     train(lambda output, y: ((output - y[:, None]) ** 2).mean())
+
+
+def clean_likelihood_by_hand():
+    def loss(output, y):
+        p, positive = output.squeeze(1).sigmoid(), (y > 0).float()
+        return -(positive * p.log() + (1 - positive) * (1 - p).log()).mean()
+
+    train(loss)
 
 
 def clean_pairs():

@@ -24,5 +24,15 @@ def faulty():
     train(loss)
 
 
+def faulty_iteration():
+    def loss(output, y):
+        total = 0.0
+        for found, wanted in zip(output, y, strict=True):  # found
+            total = total + (found - wanted) ** 2
+        return total / len(y)
+
+    train(loss)
+
+
 def clean():
     train(F.mse_loss)

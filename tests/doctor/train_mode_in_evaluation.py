@@ -36,6 +36,19 @@ def faulty_batch_norm():
     train(nn.BatchNorm1d(16), without_eval)
 
 
+def faulty_a_single_batch_now_and_then():
+    model = classifier(8, 16, nn.Dropout(0.5))
+    optimizer = sgd(model)
+    held_out, _ = data(32, seed=1)
+    for i, (x, y) in enumerate(batches(8)):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        if i % 3 == 1:
+            with torch.no_grad():
+                model(held_out)  # found
+
+
 def clean():
     train(nn.Dropout(0.5), with_eval)
 
@@ -57,3 +70,34 @@ def clean_part_of_training():
         of_generator.zero_grad()
         critic(generator(x)).square().mean().backward()
         of_generator.step()
+
+
+def clean_teacher():
+    """A model that follows another one makes the targets of every step."""
+    model, teacher = (classifier(8, 16, nn.BatchNorm1d(16)) for _ in range(2))
+    teacher.requires_grad_(False)
+    optimizer = sgd(model)
+    for x, _ in batches():
+        with torch.no_grad():
+            targets = teacher(x), teacher(x + 0.1)
+        optimizer.zero_grad()
+        sum(F.mse_loss(model(x), target) for target in targets).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for mine, other in zip(teacher.parameters(), model.parameters(), strict=True):
+                mine.lerp_(other, 0.01)
+
+
+def clean_samples_of_a_generator():
+    generator, critic = classifier(8, 16, nn.BatchNorm1d(16)), nn.Linear(3, 1)
+    of_critic, of_generator = sgd(critic), sgd(generator)
+    for x, _ in batches():
+        fake = generator(x)
+        of_critic.zero_grad()
+        critic(fake.detach()).square().mean().backward()
+        of_critic.step()
+        of_generator.zero_grad()
+        (1 - critic(fake)).square().mean().backward()
+        of_generator.step()
+        with torch.no_grad():
+            generator(x)

@@ -1,5 +1,7 @@
 """Parameters that no optimizer holds."""
 
+import copy
+
 import rushlight as torch
 from doctor.parts import batches, classifier, sgd
 from rushlight import nn
@@ -39,6 +41,32 @@ def faulty_made_later():
     train(model, optimizer)
 
 
+class Scaled(nn.Linear):
+    def __init__(self, scale):
+        super().__init__(8, 3)
+        self.scale = scale
+
+    def forward(self, x):
+        return super().forward(x) * self.scale
+
+
+def faulty_plain_tensor():
+    model = Scaled(torch.ones(1, requires_grad=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # found
+    train(model, optimizer)
+
+
+def faulty_copy_of_the_model():
+    model = classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # found
+    train(copy.deepcopy(model), optimizer)
+
+
+def clean_parameter():
+    model = Scaled(nn.Parameter(torch.ones(1)))
+    train(model, sgd(model))
+
+
 def clean():
     model = Model(nn.ModuleList)
     train(model, sgd(model))
@@ -59,4 +87,4 @@ def clean_another_model_before():
     train(model, sgd(model))
 
 
-ALSO = {"unused-parameters"}  # the layer that was replaced
+ALSO = {"unused-parameters"}  # what was replaced or copied

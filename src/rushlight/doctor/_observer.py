@@ -29,6 +29,7 @@ FIRST = 8  # steps that are always watched
 IN_A_ROW = 3  # steps that are watched later on, at least
 SHARE = 0.1  # of the run that watching later steps may take
 SHARE_OUTSIDE = 0.15  # the same where a program stops training and evaluates
+FIRST_OUTSIDE = 2  # such blocks that are always watched
 UNSEEN = 1.6  # what watching costs by what listeners take: slower paths, caches, the collector
 
 
@@ -47,6 +48,7 @@ class Observer:
         self._busy = False
         self._inside = False  # a pass that is already reported runs
         self._left = FIRST  # steps to watch
+        self._left_outside = FIRST_OUTSIDE
         self._spent = 0.0
         self._started = perf_counter()
         self._thread = threading.get_ident()
@@ -125,7 +127,10 @@ class Observer:
 
     def look(self) -> None:
         """Something other than a training step begins: watch it, if there is time."""
-        if not self.watching and self._affordable(SHARE_OUTSIDE) and not self.absent():
+        if self.watching or self.absent():
+            return
+        if self._left_outside > 0 or self._affordable(SHARE_OUTSIDE):
+            self._left_outside -= 1
             self._wake(1)
 
     def _wake(self, steps: int) -> None:

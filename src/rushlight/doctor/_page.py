@@ -27,11 +27,10 @@ def page(report: dict[str, Any], title: str = "") -> str:
         parts.append(_controls(found))
     if found:
         parts += [_finding(i, finding) for i, finding in enumerate(found)]
+    elif report["backward_passes"]:
+        parts.append(_plain("all well", "No mistakes found"))
     else:
-        parts.append(
-            '<section class="finding good"><span class="badge">all well</span>'
-            "<h2>No mistakes found</h2></section>"
-        )
+        parts.append(_plain("nothing", "Nothing to examine: the program ran no backward pass"))
     if report["silenced"]:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in report["silenced"])
         parts.append(f'<p class="quiet">Silenced: {names}</p>')
@@ -44,6 +43,12 @@ def page(report: dict[str, Any], title: str = "") -> str:
         data=report,
         styles=["doctor.css"],
         scripts=["doctor.js"],
+    )
+
+
+def _plain(badge: str, text: str) -> str:
+    return (
+        f'<section class="finding good"><span class="badge">{badge}</span><h2>{text}</h2></section>'
     )
 
 

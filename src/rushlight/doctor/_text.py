@@ -38,6 +38,8 @@ def summary(report: dict[str, Any]) -> str:
     found = report["findings"]
     ran = f"{counted(report['steps'], 'optimizer step')}, "
     ran += counted(report["backward_passes"], "backward pass")
+    if not found and not report["backward_passes"]:
+        return "doctor: nothing to examine: the program ran no backward pass"
     if not found:
         return f"doctor: no mistakes found ({ran})"
     by_severity = {s: sum(f["severity"] == s for f in found) for s in SEVERITIES}

@@ -101,33 +101,57 @@ class Optimizers(Listener):
 
 
 class Reached(Listener):
-    """Parameters that passes reach together with some that an optimizer holds."""
+    """Leaves that passes reach: those of optimizers, and others."""
 
     def start(self) -> None:
         self.optimizers = self.uses(Optimizers)
-        self.leaves: dict[int, Any] = {}
-        self.times: dict[int, int] = {}
-        self.first: dict[int, list[str]] = {}  # a few values of each, when first seen
+        self.known: set[int] = set()  # those that an optimizer holds
+        self._others: dict[int, weakref.ref[Any]] = {}
+        self._alone: set[int] = set()  # of the others: in a pass without any that is held
+        self._times: dict[int, int] = {}
+        self._first: dict[int, list[str]] = {}  # a few values of each, when first seen
 
     def on_backward(self, event: Backward) -> None:
-        from rushlight.nn import Parameter
-
         if not event.accumulates:
             return
-        known = self.optimizers.known
-        if not any(id(leaf) in known for leaf in event.graph.leaves):
-            return
+        held = {id(leaf) for leaf in event.graph.leaves if id(leaf) in self.optimizers.known}
+        self.known |= held
+        if not self.optimizers.known:
+            return  # nothing has stepped yet
         for leaf in event.graph.leaves:
-            if id(leaf) in known or not isinstance(leaf, Parameter):
+            key = id(leaf)
+            if key in held:
                 continue
-            if id(leaf) not in self.leaves:
-                self.leaves[id(leaf)] = leaf
-                self.first[id(leaf)] = some_values(leaf)
-            self.times[id(leaf)] = self.times.get(id(leaf), 0) + 1
+            seen = self._others.get(key)
+            if seen is None or seen() is not leaf:  # inputs come and go
+                self._others[key] = weakref.ref(leaf)
+                self._times[key] = 0
+                self._first[key] = some_values(leaf)
+                self._alone.discard(key)
+            self._times[key] += 1
+            if not held:
+                self._alone.add(key)
 
-    def changed(self, leaf: Any) -> bool:
-        """Whether the program itself changed a leaf since."""
-        return self.first[id(leaf)] != some_values(leaf)
+    def others(self) -> list[Any]:
+        """Leaves that got gradients, more than once, and that nothing changes.
+
+        A pass over a model that no optimizer has to do with is not training, unless no pass
+        reaches anything that an optimizer holds.
+        """
+        found = []
+        for key, seen in self._others.items():
+            leaf = seen()
+            if (
+                leaf is not None
+                and self._times[key] >= 2
+                and (key not in self._alone or not self.known)
+                and leaf.requires_grad
+                and leaf.grad is not None
+                and not self.optimizers.holds(leaf)
+                and self._first[key] == some_values(leaf)
+            ):
+                found.append(leaf)
+        return found
 
 
 def some_values(tensor: Any) -> list[str]:

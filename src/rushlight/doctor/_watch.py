@@ -6,6 +6,7 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import rushlight
 from rushlight import _C
 from rushlight.doctor._finding import is_ours, user_place
 
@@ -76,16 +77,20 @@ def _tensors(observer: Observer, patches: Patches) -> None:
 
         return make
 
-    def casting(native: Any) -> Any:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = native(self, *args, **kwargs)
-            left = observer.watching and self.requires_grad and not result.requires_grad
-            left = left and _by_program()
-            if left and not (result.is_floating_point() or result.is_complex()):
-                observer.cut("an integer cast", self)
-            return result
+    def rounding(kind: str) -> Any:
+        def make(native: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = native(*args, **kwargs)
+                if observer.watching and args and isinstance(result, Tensor):
+                    left = isinstance(args[0], Tensor) and args[0].requires_grad
+                    left = left and not (result.is_floating_point() or result.is_complex())
+                    if left and _by_program():
+                        observer.cut(kind, args[0])
+                return result
 
-        return call
+            return call
+
+        return make
 
     def reading(kind: str) -> Any:
         def make(native: Any) -> Any:
@@ -105,7 +110,12 @@ def _tensors(observer: Observer, patches: Patches) -> None:
     for name, shown in (("detach", "detach()"), ("numpy", ".numpy()"), ("detach_", "detach_()")):
         patches.wrap(Tensor, name, cutting(shown))
     for name in ("long", "int", "short", "char", "byte", "to", "type"):
-        patches.wrap(Tensor, name, casting)
+        patches.wrap(Tensor, name, rounding("an integer cast"))
+    for name in ("argmax", "argmin"):
+        for owner in (Tensor, rushlight):
+            patches.wrap(owner, name, rounding(f"{name}()"))
+    for name in ("__gt__", "__ge__", "__lt__", "__le__"):
+        patches.wrap(Tensor, name, rounding("a comparison"))
     for name, shown in (
         ("item", ".item()"), ("tolist", ".tolist()"), ("__float__", "float()"),
         ("__int__", "int()"), ("__bool__", "bool()"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rushlight.doctor._patches import Patches
 
 FETCHES = 2  # of each worker that are looked at
+OBJECTS, DEPTH = 64, 3  # how far to look for a dataset's own streams
 _path = ""
 
 
@@ -39,8 +40,7 @@ def _streams(dataset: Any) -> Iterator[tuple[str, Any]]:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         yield "numpy.random", numpy.random.get_state()
-    for name, value in list(getattr(dataset, "__dict__", {}).items()):
-        stream = f"{type(dataset).__name__}.{name}"
+    for stream, value in _values(dataset):
         if isinstance(value, random.Random):
             yield stream, value.getstate()
         elif isinstance(value, rushlight.Generator):
@@ -49,6 +49,27 @@ def _streams(dataset: Any) -> Iterator[tuple[str, Any]]:
             yield stream, value.bit_generator.state
         elif numpy is not None and isinstance(value, numpy.random.RandomState):
             yield stream, value.get_state()
+
+
+def _values(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """What a dataset holds, its transforms hold, and the modules of their classes."""
+    seen: dict[int, Any] = {}
+    stack = [(dataset, 0)]
+    while stack and len(seen) < OBJECTS:
+        holder, depth = stack.pop()
+        if id(holder) in seen:
+            continue
+        seen[id(holder)] = holder
+        where = str(getattr(holder, "__module__", ""))  # of a class, or of a function
+        module = sys.modules.get(where)
+        if module is not None and id(module) not in seen:
+            seen[id(module)] = module
+            yield from ((f"{where}.{name}", value) for name, value in list(vars(module).items()))
+        for name, value in list(getattr(holder, "__dict__", {}).items()):
+            yield f"{type(holder).__name__}.{name}", value
+            if depth < DEPTH:
+                inner = value[:OBJECTS] if isinstance(value, (list, tuple)) else [value]
+                stack += [(each, depth + 1) for each in inner if hasattr(each, "__dict__")]
 
 
 def _fingerprints(dataset: Any) -> dict[str, str]:

@@ -1,10 +1,11 @@
-"""Gradients that stay from one step to the next."""
+"""Gradients that stay from one step to the next, or are gone before it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from rushlight.doctor._check import Check
+from rushlight.doctor._trackers import names_of
 
 if TYPE_CHECKING:
     from rushlight.doctor._events import Backward, Step
@@ -67,6 +68,47 @@ class GradsNotCleared(Check):
         if with_grad:
             smallest = min(with_grad, key=lambda p: p.numel())
             self.carried[id(step.optimizer)] = _Carried(smallest)
+
+
+class GradsClearedBeforeStep(Check):
+    """Gradients are cleared between backward() and step(): no step changes anything."""
+
+    name = "grads-cleared-before-step"
+    severity = "serious"
+    example = "loss.backward(); optimizer.zero_grad(); optimizer.step()"
+    fix = "clear first: optimizer.zero_grad(), then loss.backward(), then optimizer.step()"
+
+    def start(self) -> None:
+        self.reached: set[int] = set()  # leaves of the passes since the last step
+        self.times: dict[int, int] = {}
+
+    def on_gap(self) -> None:
+        self.reached.clear()
+
+    def on_backward(self, event: Backward) -> None:
+        if event.accumulates:
+            leaves = event.graph.leaves if event.inputs is None else _listed(event.inputs)
+            self.reached.update(map(id, leaves))
+
+    def on_step(self, step: Step) -> None:
+        with_pass = [p for p in step.parameters if id(p) in self.reached]
+        self.reached.clear()
+        if not with_pass or any(p.grad is not None and p.grad.any().item() for p in with_pass):
+            return
+        times = self.times[id(step.optimizer)] = self.times.get(id(step.optimizer), 0) + 1
+        if times >= 2:
+            self.report(
+                "backward() gave these parameters gradients, and step() finds none: they were "
+                "cleared in between",
+                step.place,
+                parameters=len(with_pass),
+                names=names_of(with_pass),
+                steps_without_gradients=times,
+            )
+
+
+def _listed(inputs: Any) -> list[Any]:
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
 def _norm(parameters: list[Any]) -> float:

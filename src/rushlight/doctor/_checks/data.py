@@ -8,6 +8,7 @@ import rushlight
 from rushlight import _C
 from rushlight.doctor import _workers
 from rushlight.doctor._check import Check
+from rushlight.doctor._trackers import Optimizers
 
 if TYPE_CHECKING:
     from rushlight.doctor._events import Backward, Batch, Step
@@ -159,6 +160,7 @@ class EvaluationDataInTraining(Check):
     SHARE = 0.05
 
     def start(self) -> None:
+        self.optimizers = self.uses(Optimizers)
         self.trained: set[Any] = set()
         self.trained_on: dict[int, Any] = {}  # datasets
         self.evaluated: dict[int, tuple[Any, Place | None, set[Any]]] = {}
@@ -205,6 +207,14 @@ class EvaluationDataInTraining(Check):
             if len(entry[2]) < self.ROWS:
                 entry[2].update(rows)
         self.pending.clear()
+
+    def on_optimizer(self, optimizer: Any, place: Place | None) -> None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if not any(id(p) in self.optimizers.known for p in parameters):
+            self.on_finish()  # another model, of a fold say, which has seen nothing yet
+            self.trained.clear()
+            self.trained_on.clear()
+            self.evaluated.clear()
 
     def on_finish(self) -> None:
         self._settle()

@@ -9,7 +9,7 @@ from rushlight.doctor._check import Check, Listener
 from rushlight.doctor._trackers import Optimizers, name_of, names_of
 
 if TYPE_CHECKING:
-    from rushlight.doctor._events import Step
+    from rushlight.doctor._events import Backward, Step
 
 OBSERVATIONS = 3
 
@@ -142,16 +142,34 @@ class UpdateTooLarge(_LayerCheck):
     fix = "lower the learning rate, by a factor of 10 to start with"
     RATIO = 1.0
 
+    def start(self) -> None:
+        super().start()
+        self.losses: list[float] = []
+
+    def on_backward(self, event: Backward) -> None:
+        if event.accumulates and event.roots[0].numel() == 1 and len(self.losses) < Layers.KEPT:
+            self.losses.append(float(event.roots[0].item()))
+
+    def _worse(self) -> bool:
+        """Whether the loss is far above where it began."""
+        late = self.losses[OBSERVATIONS:]
+        return bool(late) and median(late) > 2 * max(map(abs, self.losses[:1]))
+
     def on_finish(self) -> None:
         seen = [layer for layer in self.layers.seen() if layer.updates]
-        large = [layer for layer in seen if _low(layer.updates) > self.RATIO]
+        worse = self._worse()
+        large = [
+            layer
+            for layer in seen
+            if _low(layer.updates) > self.RATIO or (worse and _thrown(layer) > self.RATIO)
+        ]
         if large and 2 * len(large) >= len(seen):
             worst = max(large, key=lambda layer: median(layer.updates))
             self.report(
                 f"steps change {len(large)} of {len(seen)} weight matrices by more than their own "
                 "size",
                 self.optimizers.step_place,
-                change_by_weight=median(worst.updates),
+                change_by_weight=max(median(worst.updates), _thrown(worst)),
                 usual="about 0.001",
                 names=names_of(layer.parameter for layer in large),
                 rate=_rates(self.optimizers),
@@ -169,7 +187,12 @@ class UpdateTooSmall(_LayerCheck):
     RATIO = 1e-7
 
     def on_finish(self) -> None:
-        seen = [layer for layer in self.layers.seen() if len(layer.updates) >= OBSERVATIONS]
+        seen = [
+            layer
+            for layer in self.layers.seen()
+            # Where there is no gradient the rate is not to blame.
+            if len(layer.updates) >= OBSERVATIONS and median(layer.norms) > 0
+        ]
         if seen and all(max(layer.updates) < self.RATIO for layer in seen):
             best = max(seen, key=lambda layer: max(layer.updates))
             self.report(
@@ -185,6 +208,13 @@ class UpdateTooSmall(_LayerCheck):
 def _low(values: list[float]) -> float:
     """A quarter of the values are below: one large step among many is no habit."""
     return sorted(values)[len(values) // 4] if len(values) >= OBSERVATIONS else 0.0
+
+
+def _thrown(layer: Layer) -> float:
+    """The least of the first changes, by the weights at the start: Adam's soon outgrow them."""
+    changes = zip(layer.updates[:OBSERVATIONS], layer.weights, strict=False)
+    first = layer.weights[0]
+    return min(update * weight for update, weight in changes) / first if first > 1e-6 else 0.0
 
 
 def _rates(optimizers: Optimizers) -> str:

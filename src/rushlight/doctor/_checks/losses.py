@@ -133,6 +133,19 @@ class NllWithoutLogSoftmax(_LossInput):
         )
 
 
+def _crossed(node: Any) -> str:
+    """The shapes, where a column meets a row and one of them has no gradient."""
+    below = children(node)
+    result = shape_of(node)
+    if len(below) != 1 or len(result) != 2 or result[0] != result[1] or result[0] < 2:
+        return ""
+    given = shape_of(below[0])
+    if given not in ((result[0], 1), (result[0],)):
+        return ""
+    other = [result[0]] if len(given) == 2 else [result[0], 1]
+    return f"{list(given)} with {other}"
+
+
 class TargetBroadcast(_LossInput):
     """Predictions and targets of different shapes broadcast: every pair is compared."""
 
@@ -142,34 +155,23 @@ class TargetBroadcast(_LossInput):
     fix = "give both the same shape: prediction.squeeze(1) or target.unsqueeze(1)"
 
     SHAPED = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits")
+    LOGARITHMS = ("Log", "Log1P", "LogSigmoid")
 
     def losses(self, event: Backward) -> list[Any]:
-        return event.graph.named(*self.SHAPED) + event.graph.named("Sub")
+        return event.graph.named(*self.SHAPED, "Sub", "Mul")
 
     def wrong(self, loss: Any, event: Backward) -> str:
         if _kind(loss) == "Sub":
-            return self._difference(loss, event)
+            users = {_kind(user) for user in event.graph.consumers.get(id(loss), ())}
+            return _crossed(loss) if users & {"Pow", "Abs", "Mul", "Square"} else ""
+        if _kind(loss) == "Mul":  # of a likelihood written out: target * log(prediction)
+            return _crossed(loss) if _kind(source_of(loss)) in self.LOGARITHMS else ""
         given, target = saved(loss, "self"), saved(loss, "target")
         if not isinstance(given, _C.Tensor) or not isinstance(target, _C.Tensor):
             return ""
         if given.shape == target.shape:
             return ""
         return f"{list(given.shape)} with {list(target.shape)}"
-
-    def _difference(self, node: Any, event: Backward) -> str:
-        """A column less a row, one of them without a gradient, before a square or absolute."""
-        below = children(node)
-        result = shape_of(node)
-        if len(below) != 1 or len(result) != 2 or result[0] != result[1] or result[0] < 2:
-            return ""
-        given = shape_of(below[0])
-        if given not in ((result[0], 1), (result[0],)):
-            return ""
-        users = {_kind(user) for user in event.graph.consumers.get(id(node), ())}
-        if not users & {"Pow", "Abs", "Mul", "Square"}:
-            return ""
-        other = [result[0]] if len(given) == 2 else [result[0], 1]
-        return f"{list(given)} with {other}"
 
     def tell(self, loss: Any, what: str, times: int) -> None:
         prediction = what.partition(" with ")[0]

@@ -57,17 +57,14 @@ class UnknownToOptimizer(Check):
         self.reached = self.uses(Reached)
 
     def on_finish(self) -> None:
-        late, hidden = [], []
-        for leaf in self.reached.leaves.values():
-            if (
-                self.reached.times[id(leaf)] < 2
-                or not leaf.requires_grad
-                or leaf.grad is None
-                or self.optimizers.holds(leaf)
-                or self.reached.changed(leaf)
-            ):
-                continue
-            if not self._registered(leaf):
+        from rushlight.nn import Parameter
+
+        late, hidden, plain = [], [], []
+        for leaf in self.reached.others():
+            if not isinstance(leaf, Parameter):
+                if _holder(leaf):
+                    plain.append(leaf)
+            elif not self._registered(leaf):
                 hidden.append(leaf)
             elif not self.optimizers.existed(leaf):
                 late.append(leaf)
@@ -80,6 +77,10 @@ class UnknownToOptimizer(Check):
             where = f"{first.partition('[')[0]} is a plain container, in which parameters() does "
             why = where + "not look" if first else "the optimizer was not given their module"
             self._tell(hidden, why, place, holders)
+        if plain:
+            why = "parameters() has no plain tensors, only those made by nn.Parameter(...)"
+            fix = "make it a parameter: self.scale = nn.Parameter(torch.ones(1))"
+            self._tell(plain, why, place, {id(p): _holder(p) for p in plain}, fix)
 
     def _tell(
         self,
@@ -87,12 +88,14 @@ class UnknownToOptimizer(Check):
         why: str,
         place: Place | None,
         names: dict[int, str] | None = None,
+        fix: str = "",
     ) -> None:
         names = names or {}
         named = [names.get(id(p)) or name_of(p) for p in parameters[:6]]
         self.report(
             f"backward() gives these parameters gradients, but no optimizer steps them: {why}",
             place,
+            fix=fix,
             parameters=len(parameters),
             elements=sum(p.numel() for p in parameters),
             names=", ".join(named) + (", ..." if len(parameters) > 6 else ""),
@@ -113,7 +116,7 @@ class UnknownToOptimizer(Check):
 
 
 def _holder(leaf: Any) -> str:
-    """``Model.layers[0].weight`` for a parameter that a plain list or dict hides."""
+    """``Model.layers[0].weight`` for a leaf that a plain attribute, list or dict hides."""
     from rushlight.nn._names import _owner
 
     owner = _owner(leaf)
@@ -122,6 +125,8 @@ def _holder(leaf: Any) -> str:
         wanted[id(owner[0])] = f".{owner[1]}"
     for module in _C._live_modules():
         for name, value in module.__dict__.items():
+            if value is leaf:
+                return f"{type(module).__name__}.{name}"
             if name.startswith("_") or not isinstance(value, (list, tuple, dict)):
                 continue
             for key, item in value.items() if isinstance(value, dict) else enumerate(value):

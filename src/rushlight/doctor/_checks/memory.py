@@ -13,21 +13,53 @@ from rushlight.doctor._finding import Place, size_text
 from rushlight.doctor._trackers import Optimizers
 
 if TYPE_CHECKING:
-    from rushlight.doctor._events import Backward, Call
+    from rushlight.doctor._events import Backward, Call, Step
 
 
 class Growth(Listener):
     """Graphs that pile up from step to step, by the line that made them."""
 
     PATIENCE = 5  # passes in a row after which there are more nodes than before
+    CALLS = 8  # of models, in a row without a pass
 
     def start(self) -> None:
         self.marks: list[int] = []  # the number of the last node of each pass
         self.before = 0
         self.streak = 0
+        self.calls: list[int] = []  # the same of models' calls since the last pass
+        self.unused: dict[Any, dict[str, Any]] = {}  # what those left, unless a pass needs it
         self.found: dict[Any, dict[str, Any]] = {}
 
+    def on_call(self, call: Call) -> None:
+        """An evaluation that records has no passes: its calls are counted instead."""
+        results = call.output if isinstance(call.output, (list, tuple)) else [call.output]
+        node = next((r.grad_fn for r in results if isinstance(r, _C.Tensor)), None)
+        if call.top and not call.by_library and node is not None:
+            self.calls.append(node._sequence_nr())
+            if len(self.calls) == self.CALLS and _C._live_nodes() > self.before + self.CALLS:
+                self.unused = self._look(self.calls)
+
+    def on_step(self, step: Step) -> None:
+        self.calls.clear()
+
+    def on_gap(self) -> None:
+        self.calls.clear()
+        self.unused.clear()
+
+    def on_finish(self) -> None:
+        self._settle(set())
+
+    def _settle(self, needed: set[int]) -> None:
+        """A pass goes over these nodes: what it does not need was kept for nothing."""
+        for where, facts in self.unused.items():
+            if not needed & facts["numbers"]:
+                self.found.setdefault(where, facts)
+        self.unused = {}
+
     def on_backward(self, event: Backward) -> None:
+        self.calls.clear()
+        if self.unused:
+            self._settle(event.graph.numbers)
         node = getattr(event.roots[0], "grad_fn", None)
         if node is not None:
             self.marks.append(node._sequence_nr())
@@ -41,32 +73,36 @@ class Growth(Listener):
         self.before = now
         if self.streak >= self.PATIENCE:
             self.streak = -12  # looking is not free
-            self._look()
+            self.found.update(self._look(self.marks))
 
-    def _look(self) -> None:
+    def _look(self, marks: list[int]) -> dict[Any, dict[str, Any]]:
+        """The lines whose results of at least three of the marked steps are alive."""
         import gc
 
         from rushlight.autograd._growth import _holders, _repeats
 
         gc.collect()  # graphs on cycles wait for it, and nobody holds them
         holders = _holders()
+        found: dict[Any, dict[str, Any]] = {}
         by_line: dict[Any, list[tuple[Any, int, int]]] = {}
         for roots, nodes, size in _C._live_graphs():
             for root in roots[:1]:
                 by_line.setdefault((root._where, root.name()), []).append((root, nodes, size))
         for (where, _), graphs in by_line.items():
             numbers = [number for graph in graphs for number in _repeats(graph[0])]
-            kept = len({bisect_left(self.marks, number) for number in numbers})
+            kept = len({bisect_left(marks, number) for number in numbers})
             if kept < 3 or where is None:
                 continue
             names = [name for graph in graphs for name in holders.get(graph[0], ())]
-            self.found[where] = {
+            found[where] = {
                 "kept": kept,
+                "numbers": set(numbers),
                 "sum": len(numbers) > len(graphs),
                 "bytes": sum(graph[2] for graph in graphs),
                 "nodes": sum(graph[1] for graph in graphs),
                 "holder": _most_common(names),
             }
+        return found
 
 
 def _most_common(names: list[str]) -> str:

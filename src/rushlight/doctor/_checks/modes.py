@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.doctor._check import Check
+from rushlight.doctor._trackers import Optimizers
 
 if TYPE_CHECKING:
     from rushlight.doctor._events import Backward, Call, Step
@@ -33,45 +34,68 @@ class TrainModeInEvaluation(Check):
     fix = "call model.eval() before evaluating, and model.train() before training goes on"
 
     def start(self) -> None:
-        self.calls: dict[int, list[Any]] = {}  # without recording, since the last pass: by module
-        self.trained = False
+        self.optimizers = self.uses(Optimizers)
+        self.runs: dict[int, _Runs] = {}  # by module
+        self.passes = 0  # after a step
 
     def on_call(self, call: Call) -> None:
         if not call.top or call.by_library or call.recording or not call.module.training:
             return
-        moody = _moody(call.module, True)
-        if not moody:
+        if not self.optimizers.steps:
             return
-        entry = self.calls.setdefault(id(call.module), [call.module, call.place, moody, 0])
-        entry[3] += 1
-        if entry[3] >= 2 and self.trained:
-            self._tell(entry)
+        moody = _moody(call.module, True)
+        if moody:
+            run = self.runs.setdefault(id(call.module), _Runs(call.module, call.place, moody))
+            run.now += 1
 
-    def _tell(self, entry: list[Any]) -> None:
-        module, place, moody, calls = entry
-        self.report(
-            f"{type(module).__name__} is called without recording, as for an evaluation, in train "
-            "mode: dropout drops and batch norm uses and changes the batch's statistics",
-            place,
-            calls=calls,
-            layers=len(moody),
-            names=", ".join(moody[:4]),
-        )
+    def _end(self) -> None:
+        for run in self.runs.values():
+            run.longest = max(run.longest, run.now)
+            run.times += run.now > 0
+            run.now = 0
 
     def on_backward(self, event: Backward) -> None:
-        self.calls.clear()
+        self._end()
+        self.passes += bool(self.optimizers.steps)
 
     def on_step(self, step: Step) -> None:
-        self.calls.clear()
-        self.trained = True
+        self._end()
 
     def on_gap(self) -> None:
-        self.calls.clear()
+        self._end()
 
     def on_finish(self) -> None:
-        if self.trained:
-            for entry in self.calls.values():
-                self._tell(entry)
+        for run in self.runs.values():
+            last = run.now > 0
+            self._end()
+            trained = any(self.optimizers.holds(p) for p in run.module.parameters())
+            # What runs before every pass makes something for it: a teacher, or samples.
+            seldom = 2 * run.times <= self.passes
+            several = run.longest >= 2 and (trained or seldom)
+            # A call alone may be for samples to look at, of a generator that a critic judges.
+            single = trained and seldom and run.times >= 2 and len(self.optimizers.steps) == 1
+            if several or single or (last and len(self.optimizers.steps) == 1):
+                self._tell(run, "" if several else "warning")
+
+    def _tell(self, run: _Runs, severity: str) -> None:
+        self.report(
+            f"{type(run.module).__name__} is called without recording, as for an evaluation, in "
+            "train mode: dropout drops and batch norm uses and changes the batch's statistics",
+            run.place,
+            severity=severity,
+            calls=run.longest,
+            evaluations=run.times,
+            layers=len(run.moody),
+            names=", ".join(run.moody[:4]),
+        )
+
+
+class _Runs:
+    """Calls of a module in train mode without recording; those in a row are one evaluation."""
+
+    def __init__(self, module: Any, place: Place | None, moody: list[str]) -> None:
+        self.module, self.place, self.moody = module, place, moody
+        self.now = self.longest = self.times = 0
 
 
 class EvalModeInTraining(Check):

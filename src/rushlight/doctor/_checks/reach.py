@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight import _C
 from rushlight.doctor._check import Check
 from rushlight.doctor._finding import Place
-from rushlight.doctor._trackers import Calls, Cuts, Optimizers, names_of
+from rushlight.doctor._trackers import Calls, Cuts, Optimizers, Reached, names_of
 
 if TYPE_CHECKING:
     from rushlight.doctor._events import Backward
@@ -35,13 +35,15 @@ class _Unreached(Check):
         self.optimizers = self.uses(Optimizers)
         self.cuts = self.uses(Cuts)
         self.calls = self.uses(Calls)
+        self.reached = self.uses(Reached)
 
     def unreached(self) -> list[Any]:
         """The parameters that never had a gradient while their optimizer stepped."""
         return [
             known.parameter
             for known in self.optimizers.known.values()
-            if known.steps >= self.STEPS and not known.with_grad and not known.frozen
+            if known.steps >= self.STEPS
+            and not (known.with_grad or known.frozen or id(known.parameter) in self.reached.known)
         ]
 
     def without_recording(self) -> list[Any]:
@@ -101,7 +103,7 @@ class GradientCut(_Unreached):
     example = "self.head(self.encoder(x).detach())"
     fix = (
         "keep the value a tensor of the graph: leave out detach(), .data, .item(), .numpy(), "
-        "integer casts and tensor(...) between the parameters and the loss"
+        "tensor(...), integer casts, argmax() and comparisons between the parameters and the loss"
     )
 
     def on_backward_end(self, event: Backward, error: BaseException | None) -> None:

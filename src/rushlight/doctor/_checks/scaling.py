@@ -162,8 +162,10 @@ class AccumulationNotScaled(Check):
     def on_backward_end(self, event: Backward, error: BaseException | None) -> None:
         self.versions.clear()
         if len(self.runs) >= 2:
-            for leaf in self._grads():
-                self.versions[id(leaf)] = leaf._version
+            self._note_versions()
+
+    def _note_versions(self) -> None:
+        self.versions = {id(grad): grad._version for grad in self._grads()}
 
     def _grads(self) -> list[Any]:
         return [p.grad for p in self._parameters[:4] if p.grad is not None]
@@ -172,6 +174,9 @@ class AccumulationNotScaled(Check):
 
     def on_clip(self, grads: list[Any], place: Place | None) -> None:
         self.clipped = True
+
+    def on_unscaled(self, scaler: Any, optimizer: Any) -> None:
+        self._note_versions()  # that write is the scaler's
 
     def on_gap(self) -> None:
         self.runs, self.inputs, self.kept = [None], [set()], []  # it may begin within a step

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from rushlight.doctor._finding import Place
 
 
+def _kind(node: Any) -> str:
+    return str(node.name().partition("Backward")[0])
+
+
 class ManySyncs(Check):
     """Values are read one by one: each waits for the device and costs more than the operation."""
 
@@ -32,8 +36,10 @@ class ManySyncs(Check):
 
     def on_read(self, read: Read) -> None:
         # On a CPU nothing waits: there only tensors that are taken apart are slow to read.
-        if read.tensor.is_cpu and not read.tensor._is_view():
-            return
+        if read.tensor.is_cpu:
+            base = read.tensor._base
+            if base is None or base.numel() < self.PER_STEP:
+                return
         self.reads[read.place] = self.reads.get(read.place, 0) + 1
         self.seconds[read.place] = self.seconds.get(read.place, 0.0) + read.seconds
 
@@ -126,24 +132,22 @@ class TinyOps(Check):
         self.times: dict[Any, int] = {}
 
     def on_backward(self, event: Backward) -> None:
-        by_line: dict[Any, int] = {}
-        for node in event.graph.named("Select", "Index"):
+        pieces: dict[Any, list[Any]] = {}  # by what was taken apart, and the line
+        for node in event.graph.named("Select", "Index", "Unbind"):
             below = children(node)
             size = 1
             for n in shape_of(node):
                 size *= n
             if below and size <= self.ELEMENTS:
                 key = id(below[0]), node._where
-                by_line[key] = by_line.get(key, 0) + 1
-        for (source, _), count in by_line.items():
+                # Iterating makes one node, which gives all the pieces.
+                many = event.graph.consumers.get(id(node), ()) if _kind(node) == "Unbind" else [0]
+                pieces.setdefault(key, []).extend([node] * len(many))
+        for nodes in pieces.values():
+            count = len(nodes)
             if count < self.COUNT:
                 continue
-            node = next(
-                n
-                for n in event.graph.named("Select", "Index")
-                if children(n) and id(children(n)[0]) == source
-            )
-            place = of_node(node)
+            place = of_node(nodes[0])
             times = self.times[place] = self.times.get(place, 0) + 1
             if times >= 2:
                 self.report(
