@@ -79,6 +79,7 @@ inline int64_t volume(const Extent& e) { return e[0] * e[1] * e[2]; }
 struct Convolution {
   int64_t batch, groups, in, out;  // channels of one group
   Extent input, output, kernel, stride, padding, dilation;
+  int64_t channels_last = 0;  // x, y and w have their second dimension innermost in memory
 };
 
 // x [planes, *input] to y [planes, *output].

@@ -8,6 +8,10 @@ namespace rl {
 
 namespace kernel {
 struct Table {
+  // Layers take halves as they are and compute in float; where not, ops widen their tensors.
+  bool halves = false;
+  // Convolutions take tensors whose channels lie innermost (Convolution::channels_last).
+  bool channels_last = false;
 #define KERNEL(Result, name, parameters) Result(*name) parameters;
 #include "kernels/table.def"
 #undef KERNEL
@@ -23,6 +27,8 @@ extern const kernel::Table cpu_table;
 inline const kernel::Table& on(Device device) { return *kernel_tables[device.type]; }
 inline const kernel::Table& on(const Tensor* t) { return on(t->device()); }
 inline const kernel::Table& on(const Var& v) { return on(v.get()); }
+// The element type in which layers hand a tensor to their kernels.
+inline DType layer_type(const Var& x) { return on(x).halves ? x.dtype() : compute_type(x.dtype()); }
 inline const kernel::Table& on_host() { return cpu_table; }
 
 }  // namespace rl

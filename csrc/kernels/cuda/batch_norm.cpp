@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/cuda/channel_rows.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rl::cuda {
@@ -85,52 +86,64 @@ extern "C" __global__ void moments(const T* x, A* parts, Shape s) {
   to[1] = mean;
   to[2] = squares;
 }
-// A thread for every line joins its parts, in order.
-extern "C" __global__ void statistics(const A* parts, int count, T* mean, T* rstd, T* variance,
-                                      int64 lines, double eps) {
-  RL_EACH(i, lines) {
-    double n = 0, m = 0, squares = 0;
-    for (int k = 0; k < count; k++) {
-      const A* of = parts + 3 * (i * count + k);
-      if (of[0] == 0) continue;
-      double more = of[0], apart = double(of[1]) - m, all = n + more;
-      m += apart * more / all;
-      squares += double(of[2]) + apart * apart * n * more / all;
-      n = all;
-    }
-    double v = squares / n;
-    mean[i] = T(A(m));
-    rstd[i] = T(A(1 / sqrt(v + eps)));
-    if (variance) variance[i] = T(A(v));
+struct Moments {
+  double n, mean, squares;
+};
+struct Join {
+  __device__ Moments operator()(Moments a, Moments b) const {
+    Moments all = {a.n + b.n, a.mean, a.squares};
+    if (b.n == 0) return all;
+    double apart = b.mean - a.mean;
+    all.mean += apart * b.n / all.n;
+    all.squares += b.squares + apart * apart * a.n * b.n / all.n;
+    return all;
   }
+};
+// A warp for every line joins its parts.
+extern "C" __global__ void statistics(const A* parts, int count, A* mean, A* rstd, A* variance,
+                                      int64 lines, double eps) {
+  int64 i = thread_number() / 32;
+  if (i >= lines) return;
+  Moments all = {0, 0, 0};
+  for (int k = threadIdx.x & 31; k < count; k += 32) {
+    const A* of = parts + 3 * (i * count + k);
+    Moments one = {double(of[0]), double(of[1]), double(of[2])};
+    all = Join()(all, one);
+  }
+  all = warp_all(all, Join());
+  if (threadIdx.x & 31) return;
+  double v = all.squares / all.n;
+  mean[i] = A(all.mean);
+  rstd[i] = A(1 / sqrt(v + eps));
+  if (variance) variance[i] = A(v);
 }
 __device__ inline int64 line_of(const Shape& s, Place plane) {
   Place p = divided(plane.line, s.channels);
   return s.groups ? p.line * s.groups + p.rest / (s.channels / s.groups) : p.rest;
 }
 // LANES elements of one plane at a time.
-extern "C" __global__ void normalize(const T* x, const T* w, const T* b, const T* mean,
-                                     const T* rstd, T* y, Shape s) {
+extern "C" __global__ void normalize(const T* x, const A* w, const A* b, const A* mean,
+                                     const A* rstd, T* y, Shape s) {
   typedef Lanes V;
   RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
     Place plane = divided(i * LANES, s.inner);
     int64 c = divided(plane.line, s.channels).rest, l = line_of(s, plane);
-    A m = A(mean[l]), r = A(rstd[l]), scale = w ? A(w[c]) : A(1), shift = b ? A(b[c]) : A(0);
+    A m = mean[l], r = rstd[l], scale = w ? w[c] : A(1), shift = b ? b[c] : A(0);
     V v = ((const V*)x)[i];
     for (int e = 0; e < LANES; e++) v.x[e] = T((A(v.x[e]) - m) * r * scale + shift);
     ((V*)y)[i] = v;
   }
 }
 // For each part of a line the sums of g * w and of g * w * (x - mean); w is null for channels.
-extern "C" __global__ void sums(const T* g, const T* x, const T* w, const T* mean, A* parts,
+extern "C" __global__ void sums(const T* g, const T* x, const A* w, const A* mean, A* parts,
                                 Shape s) {
   Line l = line(s, blockIdx.x);
   Range r = part(l);
-  A m = A(mean[blockIdx.x]), sum = 0, dot = 0;
+  A m = mean[blockIdx.x], sum = 0, dot = 0;
   for (int64 k = r.begin + threadIdx.x; k < r.end; k += blockDim.x) {
     int64 at = l.at(k * LANES);
     Lanes from = run(g, at), of = run(x, at);
-    A scale = w ? A(w[divided(divided(at, s.inner).line, s.channels).rest]) : A(1);
+    A scale = w ? w[divided(divided(at, s.inner).line, s.channels).rest] : A(1);
     for (int e = 0; e < LANES; e++) {
       A v = A(from.x[e]) * scale;
       sum += v;
@@ -145,46 +158,49 @@ extern "C" __global__ void sums(const T* g, const T* x, const T* w, const T* mea
   to[1] = dot;
 }
 // Joins them; of channels they are the gradients of weight and bias too.
-extern "C" __global__ void join_sums(const A* parts, int count, const T* w, const T* rstd, A* out,
-                                     T* gw, T* gb, int64 lines) {
-  RL_EACH(i, lines) {
-    double sum = 0, dot = 0;
-    for (int k = 0; k < count; k++) {
-      sum += double(parts[2 * (i * count + k)]);
-      dot += double(parts[2 * (i * count + k) + 1]);
-    }
-    double factor = w ? double(A(w[i])) : 1;
-    out[2 * i] = A(sum * factor);
-    out[2 * i + 1] = A(dot * factor);
-    if (gw) gw[i] = T(A(dot * double(A(rstd[i]))));
-    if (gb) gb[i] = T(A(sum));
+extern "C" __global__ void join_sums(const A* parts, int count, const A* w, const A* rstd, A* out,
+                                     A* gw, A* gb, int64 lines) {
+  int64 i = thread_number() / 32;
+  if (i >= lines) return;
+  double sum = 0, dot = 0;
+  for (int k = threadIdx.x & 31; k < count; k += 32) {
+    sum += double(parts[2 * (i * count + k)]);
+    dot += double(parts[2 * (i * count + k) + 1]);
   }
+  sum = warp_all(sum, Plus());
+  dot = warp_all(dot, Plus());
+  if (threadIdx.x & 31) return;
+  double factor = w ? double(w[i]) : 1;
+  out[2 * i] = A(sum * factor);
+  out[2 * i + 1] = A(dot * factor);
+  if (gw) gw[i] = A(dot * double(rstd[i]));
+  if (gb) gb[i] = A(sum);
 }
 // Of groups: a block for every channel.
-extern "C" __global__ void weight_gradients(const T* g, const T* x, const T* mean, const T* rstd,
-                                            T* gw, T* gb, Shape s) {
+extern "C" __global__ void weight_gradients(const T* g, const T* x, const A* mean, const A* rstd,
+                                            A* gw, A* gb, Shape s) {
   Line l = channel(s, blockIdx.x);
   A weight = 0, bias = 0;
   for (int64 k = threadIdx.x; k < l.n; k += blockDim.x) {
     int64 at = l.at(k), of = line_of(s, divided(at, s.inner));
     A v = A(g[at]);
-    weight += v * (A(x[at]) - A(mean[of])) * A(rstd[of]);
+    weight += v * (A(x[at]) - mean[of]) * rstd[of];
     bias += v;
   }
   weight = block_all(weight, A(0), Plus());
   bias = block_all(bias, A(0), Plus());
   if (threadIdx.x != 0) return;
-  if (gw) gw[blockIdx.x] = T(weight);
-  if (gb) gb[blockIdx.x] = T(bias);
+  if (gw) gw[blockIdx.x] = weight;
+  if (gb) gb[blockIdx.x] = bias;
 }
-extern "C" __global__ void input_gradient(const T* g, const T* x, const T* w, const T* mean,
-                                          const T* rstd, const A* sums, T* gx, Shape s, int given) {
+extern "C" __global__ void input_gradient(const T* g, const T* x, const A* w, const A* mean,
+                                          const A* rstd, const A* sums, T* gx, Shape s, int given) {
   typedef Lanes V;
   int64 n = s.groups ? s.channels / s.groups * s.inner : s.batch * s.inner;
   RL_EACH(i, s.batch * s.channels * s.inner / LANES) {
     Place plane = divided(i * LANES, s.inner);
     int64 c = divided(plane.line, s.channels).rest, l = line_of(s, plane);
-    A r = A(rstd[l]), scale = w ? A(w[c]) : A(1), m = A(mean[l]), shift = 0, slope = 0;
+    A r = rstd[l], scale = w ? w[c] : A(1), m = mean[l], shift = 0, slope = 0;
     if (!given) {
       shift = sums[2 * l] / A(n);
       slope = sums[2 * l + 1] * r * r / A(n);
@@ -225,10 +241,14 @@ int parts_of(int64_t lines, int64_t n) {
   return int(std::clamp<int64_t>(std::min(wanted, n / 2048), 1, 512));
 }
 
+// Channels that lie innermost.
+bool in_rows(const Shape& s) { return s.inner == 1 && !s.groups; }
+
 void normalize_all(DType d, const void* x, const void* w, const void* b, const void* mean,
                    const void* rstd, void* y, const Shape& s) {
   int64_t n = s.batch * s.channels * s.inner;
   if (!n) return;
+  if (in_rows(s)) return rows::normalize(d, x, w, b, mean, rstd, y, s.batch, s.channels);
   int lanes;
   Function f = spread("normalize", d, s, uint64_t(x) | uint64_t(y), lanes);
   launch(f, grid_for(n / lanes, 256), 256, x, w, b, mean, rstd, y, s);
@@ -239,13 +259,16 @@ void forward(DType d, const void* x, const void* w, const void* b, void* y, void
   static Kernel statistics(text_of(1).c_str(), "statistics");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
   if (!lines) return;
-  int count = parts_of(lines, n / lines);
+  bool turned = in_rows(s);
+  int count = turned ? rows::parts(d, s.batch, s.channels) : parts_of(lines, n / lines);
   Scratch parts(lines * count * 3 * 8);
   int lanes;
-  Function moments = spread("moments", d, s, uint64_t(x), lanes);
-  launch(moments, {unsigned(lines), unsigned(count)}, 256, x, parts.get<void>(), s);
-  launch(statistics.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, mean, rstd, variance,
-         lines, eps);
+  if (turned) rows::moments(d, x, parts.get<void>(), count, s.batch, s.channels);
+  else
+    launch(spread("moments", d, s, uint64_t(x), lanes), {unsigned(lines), unsigned(count)}, 256, x,
+           parts.get<void>(), s);
+  launch(statistics.of(d), grid_for(lines * 32, 128), 128, parts.get<void>(), count, mean, rstd,
+         variance, lines, eps);
   normalize_all(d, x, w, b, mean, rstd, y, s);
 }
 
@@ -255,22 +278,28 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
       weights(text_of(1).c_str(), "weight_gradients");
   int64_t lines = s.groups ? s.batch * s.groups : s.channels, n = s.batch * s.channels * s.inner;
   if (!lines) return;
-  bool apart = s.groups && (gw || gb);
+  bool apart = s.groups && (gw || gb), turned = in_rows(s);
   if (apart) launch(weights.of(d), {unsigned(s.channels)}, 256, g, x, mean, rstd, gw, gb, s);
   Scratch room(lines * 16);
   if ((gx && !given) || (!s.groups && (gw || gb))) {
-    int count = parts_of(lines, n / lines);
+    int count = turned ? rows::parts(d, s.batch, s.channels) : parts_of(lines, n / lines);
     Scratch parts(lines * count * 2 * 8);
     const void* none = nullptr;
     void* no_gradient = nullptr;
     int lanes;
-    Function sums = spread("sums", d, s, uint64_t(g) | uint64_t(x), lanes);
-    launch(sums, {unsigned(lines), unsigned(count)}, 256, g, x, s.groups ? w : none, mean,
-           parts.get<void>(), s);
-    launch(join.of(d), grid_for(lines, 64), 64, parts.get<void>(), count, s.groups ? none : w, rstd,
-           room.get<void>(), apart ? no_gradient : gw, apart ? no_gradient : gb, lines);
+    if (turned) rows::sums(d, g, x, mean, parts.get<void>(), count, s.batch, s.channels);
+    else
+      launch(spread("sums", d, s, uint64_t(g) | uint64_t(x), lanes),
+             {unsigned(lines), unsigned(count)}, 256, g, x, s.groups ? w : none, mean,
+             parts.get<void>(), s);
+    launch(join.of(d), grid_for(lines * 32, 128), 128, parts.get<void>(), count,
+           s.groups ? none : w, rstd, room.get<void>(), apart ? no_gradient : gw,
+           apart ? no_gradient : gb, lines);
   }
   if (!gx || !n) return;
+  if (turned)
+    return rows::input_gradient(d, g, x, w, mean, rstd, room.get<void>(), gx, s.batch, s.channels,
+                                given);
   int lanes;
   Function f = spread("input_gradient", d, s, uint64_t(g) | uint64_t(x) | uint64_t(gx), lanes);
   launch(f, grid_for(n / lanes, 256), 256, g, x, w, mean, rstd, room.get<void>(), gx, s,

@@ -149,6 +149,48 @@ P* moved(P* data, DType d, int64_t elements) {
   return static_cast<Byte*>(data) + elements * itemsize(d);
 }
 
+// A copy of [batch, channels, inner] with its channels moved: innermost, or back to their place.
+void turn(DType d, const void* from, void* to, int64_t batch, int64_t channels, int64_t inner,
+          bool innermost) {
+  int64_t item = itemsize(d), sizes[] = {batch, channels, inner},
+          rows[] = {channels * inner * item, inner * item, item},
+          last[] = {channels * inner * item, item, channels * item};
+  copy_strided(d, to, innermost ? last : rows, d, from, innermost ? rows : last, sizes, 3);
+}
+
+// Tensors whose channels lie innermost, as rows while the library has no way for them.
+class Turned {
+ public:
+  Turned(DType d, int64_t batch, int64_t channels, int64_t inner)
+      : d_(d),
+        batch_(batch),
+        channels_(channels),
+        inner_(inner),
+        room_(batch * channels * inner * itemsize(d) + 1) {}
+  const void* from(const void* x) const {
+    turn(d_, x, room_.get<void>(), batch_, channels_, inner_, false);
+    return room_.get<void>();
+  }
+  void* room() const { return room_.get<void>(); }
+  void to(void* y) const { turn(d_, room_.get<void>(), y, batch_, channels_, inner_, true); }
+
+ private:
+  DType d_;
+  int64_t batch_, channels_, inner_;
+  Scratch room_;
+};
+struct AllTurned {
+  Convolution c;
+  Turned x, y, w;
+  AllTurned(DType d, const Convolution& from, const Sizes& z)
+      : c(from),
+        x(d, c.batch, c.groups * c.in, z.plane),
+        y(d, c.batch, c.groups * c.out, z.positions),
+        w(d, c.groups * c.out, c.in, volume(c.kernel)) {
+    c.channels_last = 0;
+  }
+};
+
 // y[..., channel, ...] += bias[channel]
 void add_bias(DType d, void* y, const void* bias, int64_t channels, int64_t inner, int64_t total) {
   if (!bias) return;
@@ -174,6 +216,11 @@ void convolve(DType d, const Convolution& c, const void* x, const void* w, const
   Sizes z(c);
   if (c.batch * c.groups * z.y == 0) return;
   bool done = z.lines && convolve_by_library(Convolve::Forward, d, c, x, w, y);
+  if (!done && c.channels_last) {
+    AllTurned t(d, c, z);
+    convolve(d, t.c, t.x.from(x), t.w.from(w), bias, t.y.room());
+    return t.y.to(y);
+  }
   if (!done)
     each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t g) {
       unfold_images(d, c, moved(x, d, (b * c.groups + g) * z.x), columns, images, c.groups * z.x);
@@ -181,7 +228,8 @@ void convolve(DType d, const Convolution& c, const void* x, const void* w, const
                    {columns, z.positions, 1}, z.lines * z.positions, 0,
                    moved(y, d, (b * c.groups + g) * z.y), c.groups * z.y, z.positions);
     });
-  add_bias(d, y, bias, c.groups * c.out, z.positions, c.batch * c.groups * z.y);
+  add_bias(d, y, bias, c.groups * c.out, c.channels_last ? 1 : z.positions,
+           c.batch * c.groups * z.y);
 }
 
 void convolve_transposed(DType d, const Convolution& c, const void* y, const void* w,
@@ -189,7 +237,13 @@ void convolve_transposed(DType d, const Convolution& c, const void* y, const voi
   Sizes z(c);
   if (c.batch * c.groups * z.x == 0) return;
   if (z.y && z.w && convolve_by_library(Convolve::Data, d, c, x, w, y))
-    return add_bias(d, x, bias, c.groups * c.in, z.plane, c.batch * c.groups * z.x);
+    return add_bias(d, x, bias, c.groups * c.in, c.channels_last ? 1 : z.plane,
+                    c.batch * c.groups * z.x);
+  if (c.channels_last) {
+    AllTurned t(d, c, z);
+    convolve_transposed(d, t.c, t.y.from(y), t.w.from(w), bias, t.x.room());
+    return t.x.to(x);
+  }
   each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t g) {
     gemm_batched(d, images, z.lines, z.positions, c.out, 1, {moved(w, d, g * z.w), 1, z.lines}, 0,
                  {moved(y, d, (b * c.groups + g) * z.y), z.positions, 1}, c.groups * z.y, 0,
@@ -206,6 +260,11 @@ void convolve_weight(DType d, const Convolution& c, const void* x, const void* g
   if (c.groups * z.w == 0) return;
   if (c.batch * z.positions == 0) return clear(gw, size_t(c.groups * z.w * itemsize(d)));
   if (convolve_by_library(Convolve::Weight, d, c, x, gw, g)) return;
+  if (c.channels_last) {
+    AllTurned t(d, c, z);
+    convolve_weight(d, t.c, t.x.from(x), t.y.from(g), t.w.room());
+    return t.w.to(gw);
+  }
   each_part(c, d, [&](char* columns, int64_t b, int64_t images, int64_t group) {
     unfold_images(d, c, moved(x, d, (b * c.groups + group) * z.x), columns, images, c.groups * z.x);
     BatchDim sum{images, c.groups * z.y, z.lines * z.positions, 0, true};

@@ -126,7 +126,8 @@ bool type_of(DType d, int& type, int& compute) {
   }
 }
 
-constexpr int kExactMath = 3;  // no TF32
+constexpr int kTensorMath = 1, kExactMath = 3;  // the latter without TF32
+constexpr int kRows = 0, kChannelsLast = 1;
 constexpr int kMost = 8;
 
 bool make(Plan& plan, Convolve what, DType d, const Convolution& c) {
@@ -147,22 +148,26 @@ bool make(Plan& plan, Convolve what, DType d, const Convolution& c) {
     dilation[i] = int(c.dilation[at]);
   }
   for (int k = 0; k < 2; k++) {
+    const int* sizes = k ? y : x;
     int64_t step = 1;
-    for (int i = dims - 1; i >= 0; i--) {
+    auto lay = [&](int i) {
       strides[k][i] = int(step);
-      step *= (k ? y : x)[i];
-    }
+      step *= sizes[i];
+    };
+    if (c.channels_last) lay(1);
+    for (int i = dims - 1; i >= 0; i--)
+      if (i != 1 || !c.channels_last) lay(i);
     if (step >= int64_t(1) << 31) return false;
   }
   if (dnn.tensor_create(&plan.x) || dnn.tensor_create(&plan.y) || dnn.filter_create(&plan.w) ||
       dnn.desc_create(&plan.desc) || dnn.tensor_set(plan.x, type, dims, x, strides[0]) ||
       dnn.tensor_set(plan.y, type, dims, y, strides[1]) ||
-      dnn.filter_set(plan.w, type, 0, dims, w) ||
+      dnn.filter_set(plan.w, type, c.channels_last ? kChannelsLast : kRows, dims, w) ||
       dnn.desc_set(plan.desc, spatial, padding, stride, dilation, 1, compute) ||
       dnn.desc_groups(plan.desc, int(c.groups)))
     return false;
-  bool exact = d == DType::F32 && !allow_convolution_tf32;
-  if (dnn.desc_math(plan.desc, exact ? kExactMath : 0)) return false;
+  bool exact = d == DType::F32 && !allow_convolution_tf32, half = itemsize(d) == 2;
+  if (dnn.desc_math(plan.desc, exact ? kExactMath : half ? kTensorMath : 0)) return false;
   Choice choices[kMost];
   int found = 0;
   int status =

@@ -38,6 +38,8 @@ struct Missing<Label, R (*)(A...)> {
 
 kernel::Table make_table() {
   kernel::Table table;
+  table.halves = true;
+  table.channels_last = true;
 #define KERNEL(Result, name, parameters) \
   table.name = cuda::name ? cuda::name : Missing<Label_##name, decltype(table.name)>::run;
 #include "kernels/table.def"

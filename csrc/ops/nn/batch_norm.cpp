@@ -103,11 +103,11 @@ struct BatchNormOf : General {
   static std::array<Var, 4> forward(const Var& input, const Var& weight, const Var& bias,
                                     const Var& running_mean, const Var& running_var, bool training,
                                     double eps) {
-    DType d = input.dtype(), c = wide(d);
+    DType d = input.dtype(), c = wide(d), e = layer_type(input);
     MemoryFormat format = suggested_format(input.get());
     kernel::ChannelShape s = shape_in(format, input.sizes());
-    Var x = dense_in(format, input, c), w = dense_as(weight, c), b = dense_as(bias, c);
-    Var y = empty_in(format, x.sizes(), c, input.device()),
+    Var x = dense_in(format, input, e), w = dense_as(weight, c), b = dense_as(bias, c);
+    Var y = empty_in(format, x.sizes(), e, input.device()),
         mean = empty({s.channels}, c, input.device()),
         rstd = empty({s.channels}, c, input.device());
     if (!training) {
@@ -115,7 +115,7 @@ struct BatchNormOf : General {
       rstd = Var(1) / math::sqrt(dense_as(running_var, c) + Var(eps));
       Launch launch(double(x.numel()),
                     {x.get(), w.get(), b.get(), mean.get(), rstd.get(), y.get()});
-      on(x).batch_norm_given(c, x->data(), data_or_null(w), data_or_null(b), mean->data(),
+      on(x).batch_norm_given(e, x->data(), data_or_null(w), data_or_null(b), mean->data(),
                              rstd->data(), y->data(), s);
       return {ops::to(y, d), mean, rstd, empty({0}, c, input.device())};
     }
@@ -123,7 +123,7 @@ struct BatchNormOf : General {
     {
       Launch launch(double(x.numel()) * 3,
                     {x.get(), w.get(), b.get(), y.get(), mean.get(), rstd.get(), variance.get()});
-      on(x).batch_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
+      on(x).batch_norm(e, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
                        rstd->data(), variance->data(), s, eps);
     }
     return {ops::to(y, d), mean, rstd, variance};
@@ -132,8 +132,8 @@ struct BatchNormOf : General {
   static void vjp(Back& b, const In& input, const In& weight, const In& bias, const In&, const In&,
                   bool training, double eps) {
     if (b.create_graph()) return rule(b, input, weight, bias, training, eps);
-    DType c = wide(input.dtype());
     Var g = b.g(), x, w, mean, rstd, gx, gw, gb;
+    DType c = wide(input.dtype()), e = layer_type(g);
     if (b.wants(2)) gb = empty(bias.sizes(), c, input.device());
     if (!b.wants(0) && !b.wants(1)) {
       b[2] = ops::reshape(ops::sum(dense_as(g, c), other_dims(input.dim()), false), bias.sizes());
@@ -142,16 +142,17 @@ struct BatchNormOf : General {
     x = *input, mean = b.out(1), rstd = b.out(2);
     MemoryFormat format = suggested_format(x.get());
     kernel::ChannelShape s = shape_in(format, input.sizes());
-    x = dense_in(format, x, c);
-    g = dense_in(format, g, c);
+    if (e != x.dtype()) e = c;  // a gradient of another type
+    x = dense_in(format, x, e);
+    g = dense_in(format, g, e);
     if (b.wants(0)) {
-      gx = empty_in(format, x.sizes(), c, input.device());
+      gx = empty_in(format, x.sizes(), e, input.device());
       if (weight) w = dense_as(*weight, c);
     }
     if (b.wants(1)) gw = empty(weight.sizes(), c, input.device());
     Launch launch(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
                                           gx.get(), gw.get(), gb.get()});
-    on(g).batch_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
+    on(g).batch_norm_backward(e, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
                               data_or_null(gx), data_or_null(gw), data_or_null(gb), s, !training);
     b[0] = gx;
     b[1] = gw;

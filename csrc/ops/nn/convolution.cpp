@@ -145,6 +145,15 @@ kernel::Convolution shape_of(const Geometry& g, int64_t batch, const Ints& large
   return c;
 }
 
+MemoryFormat format_of_both(const Var& a, const Var& b) {
+  MemoryFormat format = suggested_format(a.get());
+  return format == MemoryFormat::Contiguous ? suggested_format(b.get()) : format;
+}
+// The format that the device takes tensors in that lie in this one.
+MemoryFormat taken_by(const Var& input, MemoryFormat format) {
+  return on(input).channels_last ? format : MemoryFormat::Contiguous;
+}
+
 double work_of(const kernel::Convolution& c) {
   return double(c.batch * c.groups) * double(c.in * c.out) * double(kernel::volume(c.kernel)) *
          double(kernel::volume(c.output));
@@ -231,14 +240,14 @@ struct Convolve : General {
     Ints sizes = g.result(last_of(input.sizes(), dims), last_of(weight.sizes(), dims));
     sizes.insert(0, transposed ? weight.size(1) * groups : weight.size(0));
     sizes.insert(0, input.size(0));
-    DType d = input.dtype(), work = compute_type(d);
-    Var x = dense_as(input, work), w = dense_as(weight, work), b = dense_as(bias, work);
-    Var y = empty(sizes, work, input.device());
-    MemoryFormat format = suggested_format(input.get());
-    if (format == MemoryFormat::Contiguous) format = suggested_format(weight.get());
+    DType d = input.dtype(), work = layer_type(input);
+    MemoryFormat format = format_of_both(input, weight), taken = taken_by(input, format);
+    Var x = dense_in(taken, input, work), w = dense_in(taken, weight, work),
+        b = dense_as(bias, work), y = empty_in(taken, sizes, work, input.device());
     if (y.numel() == 0) return in_format(format, ops::to(y, d));
     kernel::Convolution c = transposed ? shape_of(g, x.size(0), y.sizes(), x.sizes(), w.sizes())
                                        : shape_of(g, x.size(0), x.sizes(), y.sizes(), w.sizes());
+    c.channels_last = taken != MemoryFormat::Contiguous;
     {
       Launch launch(work_of(c), {x.get(), w.get(), b.get(), y.get()});
       auto run = transposed ? on(x).convolve_transposed : on(x).convolve;
@@ -338,11 +347,13 @@ struct ConvolveWeight : Bilinear {
     Ints sizes = kernel;
     sizes.insert(0, input.size(1) / groups);
     sizes.insert(0, grad.size(1));
-    DType d = input.dtype(), work = compute_type(d);
-    Var x = dense_as(input, work), y = dense_as(grad, work);
+    DType d = input.dtype(), work = layer_type(input);
+    MemoryFormat taken = taken_by(input, format_of_both(input, grad));
+    Var x = dense_in(taken, input, work), y = dense_in(taken, grad, work);
     if (x.numel() == 0 || y.numel() == 0) return ops::zeros(sizes, d, input.device());
-    Var w = empty(sizes, work, input.device());
+    Var w = empty_in(taken, sizes, work, input.device());
     kernel::Convolution c = shape_of(g, x.size(0), x.sizes(), y.sizes(), sizes);
+    c.channels_last = taken != MemoryFormat::Contiguous;
     {
       Launch launch(work_of(c), {x.get(), y.get(), w.get()});
       on(x).convolve_weight(work, c, x->data(), y->data(), w->data());

@@ -54,9 +54,9 @@ struct NativeGroupNorm : General {
     check(n == s.batch && channels == s.channels && inner == s.inner,
           "native_group_norm: expected N, C and HxW to describe the input of shape ", input.sizes(),
           ", but got ", n, ", ", channels, " and ", inner);
-    DType d = input.dtype(), c = wide(d);
-    Var x = dense_as(input, c), w = dense_as(weight, c), b = dense_as(bias, c);
-    Var y = empty(x.sizes(), c, input.device()), mean = empty({n, groups}, c, input.device()),
+    DType d = input.dtype(), c = wide(d), e = layer_type(input);
+    Var x = dense_as(input, e), w = dense_as(weight, c), b = dense_as(bias, c);
+    Var y = empty(x.sizes(), e, input.device()), mean = empty({n, groups}, c, input.device()),
         rstd = empty({n, groups}, c, input.device());
     if (x.numel() == 0) {
       ops::fill_data(mean.get(), 0);
@@ -64,7 +64,7 @@ struct NativeGroupNorm : General {
     } else {
       Launch launch(double(x.numel()) * 3,
                     {x.get(), w.get(), b.get(), y.get(), mean.get(), rstd.get()});
-      on(x).group_norm(c, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
+      on(x).group_norm(e, x->data(), data_or_null(w), data_or_null(b), y->data(), mean->data(),
                        rstd->data(), s, groups, eps);
     }
     return {suggested(input.get(), ops::to(y, d)), mean, rstd};
@@ -75,18 +75,20 @@ struct NativeGroupNorm : General {
     bool fused = !b.create_graph() && b.g(0) && !b.g(1) && !b.g(2) && (b.wants(0) || b.wants(1));
     if (!fused || element_count(input.sizes()) == 0)
       return rule(b, input, weight, bias, groups, eps);
-    DType c = wide(input.dtype());
-    Var g = dense_as(b.g(), c), x = dense_as(*input, c), mean = b.out(1), rstd = b.out(2), w, gx;
-    Var gw, gb;
+    DType c = wide(input.dtype()), e = layer_type(b.g());
+    Var x = *input, mean = b.out(1), rstd = b.out(2), w, gx, gw, gb;
+    if (e != x.dtype()) e = c;  // a gradient of another type
+    Var g = dense_as(b.g(), e);
+    x = dense_as(x, e);
     if (b.wants(0)) {
-      gx = empty(x.sizes(), c, input.device());
+      gx = empty(x.sizes(), e, input.device());
       if (weight) w = dense_as(*weight, c);
     }
     if (b.wants(1)) gw = empty(weight.sizes(), c, input.device());
     if (b.wants(2)) gb = empty(bias.sizes(), c, input.device());
     Launch launch(double(x.numel()) * 4, {g.get(), x.get(), w.get(), mean.get(), rstd.get(),
                                           gx.get(), gw.get(), gb.get()});
-    on(g).group_norm_backward(c, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
+    on(g).group_norm_backward(e, g->data(), x->data(), data_or_null(w), mean->data(), rstd->data(),
                               data_or_null(gx), data_or_null(gw), data_or_null(gb),
                               channel_shape(x.sizes()), groups);
     b[0] = gx;
