@@ -1,6 +1,6 @@
 """CUDA without a GPU: the driver layer and the kernels' texts on an emulated device.
 
-A small libcuda, NVRTC and cuBLASLt of ours (emulated/) executes on the host; the checks in
+A small libcuda, NVRTC, cuBLASLt and NCCL of ours (emulated/) executes on the host; the checks in
 on_cuda/ run on it in a process of their own, as tools/cuda_check runs them on a real device.
 """
 
@@ -28,7 +28,7 @@ def emulator(tmp_path_factory):
     sources = sorted((TESTS / "emulated").glob("*.cpp"))
     command = [COMPILER, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", library, *sources, "-ldl"]
     subprocess.run(command, check=True)
-    for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
+    for name in ("libnvrtc.so.13", "libcublasLt.so.13", "libnccl.so.2"):
         (folder / name).symlink_to(library)
     return folder
 
@@ -68,6 +68,12 @@ class TestEmulated:
 
     def test_shared_memory(self, emulator):
         check(emulator, "check_sharing.py")
+
+    def test_nccl(self, emulator):
+        check(emulator, "check_nccl.py")
+
+    def test_layers(self, emulator):
+        check(emulator, "check_layers.py", "-k", "strided or volume or shape0 or shape1")
 
     def test_training(self, emulator):
         check(

@@ -35,7 +35,7 @@ MODULES = [
 LEFT_OUT = {
     "export": "there are no exported programs: the names that are there say what to use",
     "onnx": "ONNX files are not written",
-    "distributed": "what is named is there (tests/distributed); no nccl, no rpc",
+    "distributed": "what is named is there (tests/distributed); no rpc",
     "ao": "quantisation",
     "quantization": "quantisation",
     "mtia": "no such device",

@@ -329,6 +329,8 @@ def __getattr__(name: str) -> Any:
 
     if name in ("amp", "graphs", "nvtx"):
         return importlib.import_module(f"rushlight.cuda.{name}")
+    if name == "default_generators":  # needs the driver, which an import must not start
+        return random.default_generators
     if name in _OF_GRAPHS:
         return getattr(importlib.import_module("rushlight.cuda.graphs"), name)
     if name.endswith("Tensor"):

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "default_generators", "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed",
-    "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
+    "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",
+    "seed_all", "set_rng_state", "set_rng_state_all",
 ]  # fmt: skip
 
 _generator: Any = _C._cuda_generator()

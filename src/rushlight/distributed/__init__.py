@@ -1,4 +1,4 @@
-"""Several processes: groups of them, collectives, stores. The engine is MPI.
+"""Several processes: groups of them, collectives, stores. The engines are MPI and NCCL.
 
 >>> import rushlight as torch
 >>> torch.distributed.is_available(), torch.distributed.is_initialized()
@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from rushlight.distributed._backends import Backend as Backend
 from rushlight.distributed._collectives import (
     all_gather as all_gather,
     all_gather_coalesced as all_gather_coalesced,
@@ -31,7 +32,6 @@ from rushlight.distributed._errors import (
     QueueEmptyError as QueueEmptyError,
 )
 from rushlight.distributed._groups import (
-    Backend as Backend,
     GroupMember as GroupMember,
     ProcessGroup as ProcessGroup,
     _get_default_group as _get_default_group,
@@ -119,16 +119,28 @@ is_gloo_available = is_mpi_available
 
 
 def is_nccl_available() -> bool:
+    """Whether NCCL is installed, the engine of groups of CUDA devices.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.is_nccl_available() in (True, False)
+    True
+    """
+    from rushlight.distributed import _nccl
+
+    return _nccl.is_available()
+
+
+def is_ucc_available() -> bool:
     """False: there is no engine of that name.
 
     >>> import rushlight as torch
-    >>> torch.distributed.is_nccl_available()
+    >>> torch.distributed.is_ucc_available()
     False
     """
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_backend_available(backend: str) -> bool:
@@ -138,7 +150,8 @@ def is_backend_available(backend: str) -> bool:
     >>> torch.distributed.is_backend_available("none")
     False
     """
-    return backend.lower() in ("mpi", "gloo") and _has_mpi()
+    name = backend.lower()
+    return is_nccl_available() if name == "nccl" else name in ("mpi", "gloo") and _has_mpi()
 
 
 def is_torchelastic_launched() -> bool:

@@ -1,9 +1,8 @@
-"""Tensors as MPI sees them: addresses, without a copy where the memory is in one piece."""
+"""Tensors as engines see them: addresses, without a copy where the memory is in one piece."""
 
 from __future__ import annotations
 
 from rushlight.distributed import _reductions
-from rushlight.distributed._alone import Alone
 from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._groups import GroupMember, ProcessGroup, the_group
 from rushlight.distributed._work import Work, progress, user_site
@@ -23,16 +22,30 @@ class Call:
         self.site = user_site()
         self.number = 0  # in the group, if others of this machine can be compared with
         self.group = group
-        self.comm = group._comm
-        self.alone = isinstance(group._comm, Alone)
+        self.engine: Any = None  # that of the first tensor's device
         self._keep: list[Any] = []
         self._after: list[Callable[[], None]] = []
         self._written: list[Any] = []
-        if not self.alone:
-            from mpi4py import MPI
 
-            self.MPI = MPI
-        self.in_place = None if self.alone else MPI.IN_PLACE
+    @property
+    def comm(self) -> Any:
+        """The engine's nonblocking collectives."""
+        return self.engine.comm
+
+    @property
+    def in_place(self) -> Any:
+        """What a collective is given in place of an input that is its output."""
+        return self.engine.in_place
+
+    def use(self, device: str) -> None:
+        """The engine that moves tensors of a device."""
+        engine = self.group._engine(device, self.name)
+        if self.engine is not None and engine is not self.engine:
+            raise ValueError(
+                f"{self.name}: the tensors are on different devices: {self.engine.device} and "
+                f"{device}"
+            )
+        self.engine = engine
 
     def agree(self, tensor: Any = None, op: Any = None, *more: Any) -> None:
         """Compares with what the others call: the name, and the size, dtype, operation, root."""
@@ -63,6 +76,7 @@ class Call:
                 f"{self.name}: Invalid function argument. Expected parameter `{what}` of type "
                 f"torch.Tensor, got {type(value).__name__}"
             )
+        self.use(value.device.type)
         return value
 
     def tensors(self, values: Any, what: str) -> list[Any]:
@@ -74,13 +88,15 @@ class Call:
                 f"{self.name}: Invalid function argument. Expected parameter `{what}` of type "
                 "List[torch.Tensor]"
             )
+        for value in values:
+            self.use(value.device.type)
         return list(values)
 
     def source(self, tensor: Any) -> Any:
         """A tensor whose memory can be sent."""
         tensor = tensor.detach()
-        if tensor.device.type != "cpu":
-            tensor = tensor.cpu()
+        if tensor.device.type != self.engine.device:
+            tensor = tensor.to(self.engine.device)
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
         if not tensor.is_contiguous():
@@ -101,7 +117,7 @@ class Call:
         """Fresh memory for ``count`` values, in one piece."""
         import rushlight as torch
 
-        made = torch.empty(count, dtype=like.dtype)
+        made = torch.empty(count, dtype=like.dtype, device=self.engine.device)
         self._keep.append(made)
         return made
 
@@ -109,17 +125,17 @@ class Call:
         """The values of tensors one after the other; their own memory if it already is so."""
         import rushlight as torch
 
-        if _adjacent(tensors):
+        if _adjacent(tensors, self.engine.device):
             self._keep.append(tensors)
             return _span(tensors)
-        made = torch.cat([t.detach().cpu().reshape(-1) for t in tensors])
+        made = torch.cat([t.detach().to(self.engine.device).reshape(-1) for t in tensors])
         self._keep.append(made)
         return made
 
     def joined_target(self, tensors: Sequence[Any]) -> Any:
         """Memory for the values of tensors one after the other, which ends up in them."""
         self._written.extend(tensors)
-        if _adjacent(tensors):
+        if _adjacent(tensors, self.engine.device):
             self._keep.append(tensors)
             return _span(tensors)
         made = self.flat(sum(t.numel() for t in tensors), tensors[0])
@@ -135,23 +151,14 @@ class Call:
         return made
 
     def memory(self, tensor: Any, counts: Sequence[int] | None = None) -> Any:
-        """What MPI is given: address, length and type; with the number of values per rank."""
-        size = tensor.numel() * tensor.element_size()
-        address = tensor.data_ptr()
-        if self.alone:
-            return (address, size)
-        datatype = _reductions.mpi_type(self.MPI, tensor.dtype)
-        buffer = self.MPI.buffer.fromaddress(address, size)
-        if counts is None:
-            return [buffer, datatype]
-        places = [sum(counts[:i]) for i in range(len(counts))]
-        return [buffer, (list(counts), places), datatype]
+        """What the engine is given of a tensor; with the number of values per rank."""
+        return self.engine.memory(tensor, counts)
 
     def op(self, op: Any, dtype: Any) -> Any:
-        """The operation that combines values, in MPI's terms."""
+        """The operation that combines values, in the engine's terms."""
         kind = _reductions.kind(op, self.name)
         _reductions.check_op(kind, dtype, self.name)
-        return None if self.alone else _reductions.mpi_op(self.MPI, kind, dtype)
+        return self.engine.op(kind, dtype, self.name)
 
     def prepare(self, tensor: Any, op: Any) -> None:
         """Multiplies by the factor of a PREMUL_SUM."""
@@ -163,13 +170,13 @@ class Call:
         if _reductions.kind(op, self.name) is _reductions.RedOpType.AVG:
             count = self.group.size()
             if tensor.is_floating_point() or tensor.is_complex():
-                self._after.insert(0, lambda: tensor.div_(count))
+                self.first(lambda: tensor.div_(count))
             else:
-                self._after.insert(0, lambda: tensor.div_(count, rounding_mode="trunc"))
+                self.first(lambda: tensor.div_(count, rounding_mode="trunc"))
 
-    def after(self, function: Callable[[], None]) -> None:
-        """Something to do when the communication has ended."""
-        self._after.append(function)
+    def first(self, function: Callable[[], None]) -> None:
+        """Something to do as soon as the communication has ended."""
+        self._after.insert(0, function)
 
     def run(
         self,
@@ -182,6 +189,9 @@ class Call:
         """Waits for the communication, or hands out its Work."""
         self._mark_written()
         requests = [r for r in requests if r is not None]
+        seconds = None if timeout is None else timeout.total_seconds()
+        if self.engine.device == "cuda":
+            return self.engine.run(self, requests, async_op, result, status, seconds)
         work = Work(self, requests, self._finish, result, self._keep, status)
         if not requests:
             work._complete()
@@ -189,7 +199,7 @@ class Call:
             if requests:
                 progress.add(work)
             return work
-        work._run(None if timeout is None else timeout.total_seconds())
+        work._run(seconds)
         return None
 
     def _mark_written(self) -> None:
@@ -240,14 +250,14 @@ def root(call: Call, rank: int | None, group_rank: int | None, what: str) -> int
     return members._ranks.index(rank)
 
 
-def _adjacent(tensors: Sequence[Any]) -> bool:
+def _adjacent(tensors: Sequence[Any], device: str) -> bool:
     """Whether tensors lie one behind the other in memory."""
     if not tensors:
         return False
     at = tensors[0].data_ptr()
     storage = tensors[0].untyped_storage().data_ptr()
     for tensor in tensors:
-        if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.data_ptr() != at:
+        if tensor.device.type != device or not tensor.is_contiguous() or tensor.data_ptr() != at:
             return False
         if tensor.untyped_storage().data_ptr() != storage or tensor.dtype != tensors[0].dtype:
             return False

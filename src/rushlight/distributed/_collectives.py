@@ -63,7 +63,7 @@ def all_reduce_coalesced(
     call = start("all_reduce_coalesced", group)
     if call is None:
         return None
-    given = [tensors] if hasattr(tensors, "numel") else call.tensors(tensors, "tensors")
+    given = call.tensors([tensors] if hasattr(tensors, "numel") else tensors, "tensors")
     return call.run([_all_reduce(call, t, op) for t in given], async_op, given)
 
 
@@ -503,6 +503,7 @@ def barrier(
     call = start("barrier", group)
     if call is None:
         return None
+    call.use("cuda" if device_ids is not None else call.group._main_device())
     call.agree()
     return call.run([call.comm.Ibarrier()], async_op, timeout=timeout)
 

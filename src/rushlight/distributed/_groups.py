@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
 
 from rushlight.distributed import _world
+from rushlight.distributed._backends import Backend, choose
 from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._rendezvous import rendezvous
 from rushlight.distributed._stores import HashStore, PrefixStore, Store, TCPStore
@@ -21,29 +23,6 @@ default_pg_timeout = timedelta(minutes=30)
 _GRACE = 0.5  # seconds in which data of a process that has gone may still arrive
 
 
-class Backend(str):
-    """A backend's name. ``mpi`` and ``gloo`` are the same engine here.
-
-    >>> import rushlight as torch
-    >>> torch.distributed.Backend("GLOO") == torch.distributed.Backend.GLOO
-    True
-    """
-
-    UNDEFINED = "undefined"
-    GLOO = "gloo"
-    NCCL = "nccl"
-    UCC = "ucc"
-    MPI = "mpi"
-    XCCL = "xccl"
-    FAKE = "fake"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]  # noqa: RUF012
-
-    def __new__(cls, name: str) -> Backend:
-        if not isinstance(name, str):
-            raise ValueError(f"Backend constructor parameter must be string-ish: {name!r}")
-        return str.__new__(cls, name.lower())
-
-
 class ProcessGroup:
     """Processes that call collectives together. ``init_process_group`` and ``new_group`` make one.
 
@@ -56,7 +35,7 @@ class ProcessGroup:
         self,
         world: Any,
         ranks: list[int],
-        comm: Any,
+        backends: dict[str, str],
         timeout: timedelta,
         backend: Backend,
         name: str,
@@ -65,7 +44,8 @@ class ProcessGroup:
         self._world = world
         self._ranks = ranks
         self._rank = ranks.index(world.rank)
-        self._comm = comm
+        self._backends = backends  # by the kind of device
+        self._engines: dict[str, Any] = {}
         self._timeout = timeout
         self._backend = backend
         self._name = name
@@ -96,6 +76,31 @@ class ProcessGroup:
     def group_desc(self) -> str:
         """What the program calls the group."""
         return self._description
+
+    def _engine(self, device: str, where: str) -> Any:
+        """What moves tensors of a device between the processes."""
+        engine = self._engines.get(device)
+        if engine is None:
+            known = ", ".join(f"{d}:{b}" for d, b in self._backends.items())
+            raise RuntimeError(
+                f"{where}: No backend type associated with device type {device}: the group has "
+                f"{known}; move the tensor, or make the group with backend='cpu:gloo,cuda:nccl'"
+            )
+        return engine
+
+    def _main_device(self) -> str:
+        """Where objects and barriers go: main memory, if the group has an engine for it."""
+        return "cpu" if "cpu" in self._engines else "cuda"
+
+    def _await_key(self, key: str, rank: int, end: float) -> bool:
+        """Whether a key comes in time, and before the process that writes it has gone."""
+        pause = 0.0005
+        while not self._store.check([key]):
+            if time.monotonic() > end or self._ranks[rank] in self._world.gone:
+                return self._store.check([key])
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        return True
 
     def _check(self, work: Work, waited: float, seconds: float | None) -> None:
         """Raises if a collective can't end: another was called, a process has gone, too late."""
@@ -177,6 +182,7 @@ class GroupMember(metaclass=_Members):
 
 _groups: dict[str, ProcessGroup] = {}
 _counts = {"init": 0, "group": 0}
+_local: dict[str, int] = {}  # how many groups only their members know of, by their ranks
 
 
 def is_initialized() -> bool:
@@ -258,8 +264,8 @@ def get_backend_config(group: Any = None) -> str:
     'cpu:gloo,cuda:gloo'
     >>> dist.destroy_process_group()
     """
-    backend = get_backend(group)
-    return f"cpu:{backend},cuda:{backend}"
+    backends = the_group(group, "get_backend_config")._backends
+    return ",".join(f"{device}:{name}" for device, name in backends.items())
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
@@ -338,21 +344,6 @@ def get_pg_count() -> int:
     return len(_groups)
 
 
-def _backend_name(backend: str | None) -> Backend:
-    """The engine: one for CPUs, under the names that programs use."""
-    text = "gloo" if backend is None else str(backend).lower()
-    names = {part.rpartition(":")[2] for part in text.split(",")}
-    if names == {"nccl"}:
-        raise RuntimeError(
-            "init_process_group: Distributed package doesn't have NCCL built in: use backend="
-            "'gloo', whose engine is MPI"
-        )
-    known = {"mpi", "gloo", "nccl", "undefined"}
-    if names - known:
-        raise ValueError(f"init_process_group: Invalid backend: '{backend}': mpi, gloo or nccl")
-    return Backend(text if ":" not in text else "gloo" if "gloo" in names else names.pop())
-
-
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -367,12 +358,18 @@ def init_process_group(
     """Joins the other processes of the program.
 
     Args:
-        backend: ``"mpi"``; ``"gloo"`` is another name of the same engine.
+        backend: ``"mpi"`` for CPUs; ``"gloo"`` is another name of the same engine, which copies
+            tensors of GPUs. ``"nccl"`` for GPUs; ``"cpu:gloo,cuda:nccl"``, the default where there
+            is a GPU for each process, for both.
         init_method: ``env://`` (the default), ``tcp://host:port`` or ``file:///path``.
         timeout: of collectives, and of this call; 30 minutes.
         world_size, rank: how many processes there are, and which is this one. The environment
             has them when ``rushlight launch``, ``torchrun``, ``mpiexec`` or ``srun`` started it.
         store: a store that all processes reach, in place of ``init_method``.
+        device_id: a CUDA device: NCCL is set up now, and not at the first collective.
+
+    With NCCL every process uses a device of its own: of those that ``CUDA_VISIBLE_DEVICES`` shows,
+    the one whose number is ``LOCAL_RANK``, which then is its only one, ``cuda:0``.
 
     >>> import rushlight as torch
     >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
@@ -382,7 +379,7 @@ def init_process_group(
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    name = _backend_name(backend)
+    name, backends = choose(backend, "init_process_group")
     timeout = default_pg_timeout if timeout is None else timeout
     if not isinstance(timeout, timedelta):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta: {timeout!r}")
@@ -396,13 +393,15 @@ def init_process_group(
         raise ValueError(f"init_process_group: rank {rank} is not in 0..{world_size - 1}")
     _counts["init"] += 1
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    by_mpi = set(backends.values()) != {"nccl"}
     world = _world.World(
-        store, rank, world_size, timeout, f"default_pg/{restart}/{_counts['init']}"
+        store, rank, world_size, timeout, f"default_pg/{restart}/{_counts['init']}", by_mpi
     )
-    _Members._world_group = _register(
-        world, list(range(world_size)), world.comm, timeout, name, "0", "default_pg"
-    )
+    made = ProcessGroup(world, list(range(world_size)), backends, timeout, name, "0", "default_pg")
     _counts["group"] = 0
+    _local.clear()
+    _Members._world_group = made
+    _equip(made, world.engine, device_id)
 
 
 def _meet(
@@ -428,22 +427,20 @@ def _store_of_world(comm: Any, timeout: timedelta) -> Store:
     return store if store is not None else TCPStore(host, port, None, False, timeout)
 
 
-def _register(
-    world: Any,
-    ranks: list[int],
-    comm: Any,
-    timeout: timedelta,
-    backend: Backend,
-    name: str,
-    description: str,
-) -> ProcessGroup:
-    from rushlight.distributed._alone import Alone
+def _equip(made: ProcessGroup, engine: Any, device_id: Any) -> None:
+    """Gives a group the engines that its backends are; ``engine`` is that of main memory."""
+    for device, name in made._backends.items():
+        if name != "nccl":
+            made._engines[device] = engine
+            continue
+        from rushlight.distributed._nccl_engine import Nccl
 
-    made = ProcessGroup(
-        world, ranks, Alone() if comm is None else comm, timeout, backend, name, description
-    )
-    _groups[name] = made
-    return made
+        made._engines[device] = Nccl(made)
+    _groups[made._name] = made
+    if device_id is not None and made._backends.get("cuda") == "nccl":
+        from rushlight.distributed._buffers import Call
+
+        made._engines["cuda"].connect(Call("init_process_group", made))
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -458,11 +455,14 @@ def destroy_process_group(group: Any = None) -> None:
     if group == GroupMember.NON_GROUP_MEMBER:
         return
     members = the_group(group, "destroy_process_group")
-    if members is not _Members._world_group:
-        _groups.pop(members._name, None)
+    whole = members is _Members._world_group
+    for each in list(_groups.values()) if whole else [members]:
+        _groups.pop(each._name, None)
+        for engine in each._engines.values():
+            engine.close()
+    if not whole:
         return
     members._world.leave()
-    _groups.clear()
     _Members._world_group = None
 
 
@@ -497,24 +497,30 @@ def new_group(
         chosen.sort()
     if use_local_synchronization:
         name = "of_" + "_".join(map(str, chosen))
+        _local[name] = _local.get(name, 0) + 1
+        name += f"_{_local[name]}"
     else:
         _counts["group"] += 1
         name = str(_counts["group"])
     world = whole._world
+    kind, backends = whole._backend, whole._backends
+    if backend is not None:
+        kind, backends = choose(backend, "new_group")
+    by_mpi = set(backends.values()) != {"nccl"}
+    if by_mpi and world.engine is None:
+        if use_local_synchronization:
+            raise RuntimeError(
+                "new_group: the first group with a backend for CPUs is made by all processes: "
+                "leave use_local_synchronization away, or init_process_group('cpu:gloo,cuda:nccl')"
+            )
+        world.start_mpi()
     if world.rank not in chosen:
         return GroupMember.NON_GROUP_MEMBER
-    comm = None
-    if len(chosen) > 1:
-        comm = whole._comm.Create_group(whole._comm.Get_group().Incl(chosen))
-    return _register(
-        world,
-        chosen,
-        comm,
-        whole._timeout if timeout is None else timeout,
-        whole._backend if backend is None else _backend_name(backend),
-        name,
-        group_desc or "undefined",
-    )
+    engine = world.engine.part(chosen) if by_mpi else None
+    timeout = whole._timeout if timeout is None else timeout
+    made = ProcessGroup(world, chosen, backends, timeout, kind, name, group_desc or "undefined")
+    _equip(made, engine, device_id)
+    return made
 
 
 def new_subgroups(

@@ -1,4 +1,4 @@
-"""NCCL, opened by name: collectives of CUDA devices on the tensors' own memory.
+"""NCCL, opened by name: communicators of CUDA devices, on addresses of their memory.
 
 A communicator joins processes that have a device each. Its calls go to the current stream and
 return at once. One process makes the name that all of them give: ``unique_id()``.
@@ -6,24 +6,23 @@ return at once. One process makes the name that all of them give: ``unique_id()`
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 
 from rushlight import _C
 from rushlight.cuda._start import library_folders, require
-from rushlight.distributed._reductions import ReduceOp
+from rushlight.distributed._errors import DistBackendError
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _ID_BYTES = 128
-_TYPES = {
-    _C.int8: 0, _C.bool: 1, _C.uint8: 1, _C.int32: 2, _C.int64: 4, _C.float16: 6, _C.float32: 7,
-    _C.float64: 8, _C.bfloat16: 9,
-}  # fmt: skip
-_OPS = {ReduceOp.SUM: 0, ReduceOp.PRODUCT: 1, ReduceOp.MAX: 2, ReduceOp.MIN: 3, ReduceOp.AVG: 4}
+_BYTE = 1  # what is only moved travels as bytes
+_IN_PROGRESS = 7
 
 
 class _Id(ctypes.Structure):
@@ -41,6 +40,8 @@ def _library() -> Any:
             continue
         address, count, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         found.ncclGetErrorString.restype = ctypes.c_char_p
+        found.ncclGetLastError.restype = ctypes.c_char_p
+        found.ncclGetLastError.argtypes = [address]
         found.ncclCommInitRank.argtypes = [ctypes.POINTER(address), integer, _Id, integer]
         for name, middle in {
             "ncclAllReduce": [integer, integer], "ncclBroadcast": [integer, integer],
@@ -50,7 +51,9 @@ def _library() -> Any:
             getattr(found, name).argtypes = [address, address, count, *middle, address, address]
         for name in ("ncclSend", "ncclRecv"):
             getattr(found, name).argtypes = [address, count, integer, integer, address, address]
-        found.ncclCommDestroy.argtypes = [address]
+        for name in ("ncclCommDestroy", "ncclCommAbort"):
+            getattr(found, name).argtypes = [address]
+        found.ncclCommGetAsyncError.argtypes = [address, ctypes.POINTER(integer)]
         return found
     return None
 
@@ -78,7 +81,10 @@ def _call(name: str, *args: Any) -> None:
     failed = getattr(library, name)(*args)
     if failed:
         words = library.ncclGetErrorString(failed).decode()
-        raise RuntimeError(f"NCCL error: {words} ({name}, status {failed})")
+        more = (library.ncclGetLastError(None) or b"").decode(errors="replace").strip()
+        raise DistBackendError(
+            f"NCCL error: {words} ({name}, status {failed})" + (f": {more}" if more else "")
+        )
 
 
 def unique_id() -> bytes:
@@ -88,103 +94,75 @@ def unique_id() -> bytes:
     return bytes(made)
 
 
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """The calls of the block are one: those that wait for each other may come in any order."""
+    _call("ncclGroupStart")
+    try:
+        yield
+    finally:
+        _call("ncclGroupEnd")
+
+
 class Communicator:
     """Processes that call the same collectives in the same order, each with a device."""
-
-    _handle = None
 
     def __init__(self, size: int, rank: int, name: bytes) -> None:
         require("distributed", RuntimeError)
         self.size, self.rank = size, rank
-        handle = ctypes.c_void_p()
+        self._handle: Any = ctypes.c_void_p()
         given = _Id.from_buffer_copy(name)
-        _call("ncclCommInitRank", ctypes.byref(handle), size, given, rank)
-        self._handle = handle
-
-    def _memory(self, op: str, tensor: Any) -> int:
-        if not tensor.is_cuda or not tensor.is_contiguous():
-            raise ValueError(
-                f"{op}: NCCL takes contiguous tensors of CUDA devices, got one on "
-                f"{tensor.device} with shape {tuple(tensor.shape)}, strides {tensor.stride()}"
-            )
-        return tensor.data_ptr()
-
-    def _type(self, op: str, tensor: Any) -> tuple[int, int]:
-        """How many numbers of which type NCCL sees: complex ones are pairs."""
-        if tensor.is_complex():
-            real = _C.float32 if tensor.dtype == _C.complex64 else _C.float64
-            return 2 * tensor.numel(), _TYPES[real]
-        if tensor.dtype not in _TYPES:
-            raise TypeError(f"{op}: NCCL has no numbers like {tensor.dtype}")
-        return tensor.numel(), _TYPES[tensor.dtype]
+        _call("ncclCommInitRank", ctypes.byref(self._handle), size, given, rank)
 
     def _run(self, name: str, *args: Any) -> None:
         _call(name, *args, self._handle, ctypes.c_void_p(_C._cuda_stream_get()))
 
-    def _op(self, name: str, op: Any) -> int:
-        if op not in _OPS:
-            raise ValueError(f"{name}: NCCL has no reduction like {op}")
-        return _OPS[op]
+    def all_reduce(self, at: int, count: int, kind: int, op: int) -> None:
+        """Every process gets the combination of all, in its place."""
+        self._run("ncclAllReduce", at, at, count, kind, op)
 
-    def all_reduce(self, tensor: Any, op: Any = ReduceOp.SUM) -> None:
-        """Every process gets the combination of all tensors."""
-        at, (n, kind) = self._memory("all_reduce", tensor), self._type("all_reduce", tensor)
-        self._run("ncclAllReduce", at, at, n, kind, self._op("all_reduce", op))
+    def reduce(self, source: int, to: int, count: int, kind: int, op: int, root: int) -> None:
+        """The root gets the combination of all."""
+        self._run("ncclReduce", source, to, count, kind, op, root)
 
-    def reduce(self, tensor: Any, root: int, op: Any = ReduceOp.SUM) -> None:
-        """The root gets the combination of all tensors."""
-        at, (n, kind) = self._memory("reduce", tensor), self._type("reduce", tensor)
-        self._run("ncclReduce", at, at, n, kind, self._op("reduce", op), root)
+    def broadcast(self, source: int, to: int, size: int, root: int) -> None:
+        """Every process gets the bytes of the root."""
+        self._run("ncclBroadcast", source, to, size, _BYTE, root)
 
-    def broadcast(self, tensor: Any, root: int) -> None:
-        """Every process gets the root's tensor."""
-        at, (n, kind) = self._memory("broadcast", tensor), self._type("broadcast", tensor)
-        self._run("ncclBroadcast", at, at, n, kind, root)
+    def all_gather(self, source: int, to: int, size: int) -> None:
+        """Every process gets the bytes of all, in the order of their ranks."""
+        self._run("ncclAllGather", source, to, size, _BYTE)
 
-    def all_gather(self, out: Any, tensor: Any) -> None:
-        """``out`` holds the tensors of all processes, in the order of their ranks."""
-        if out.numel() != self.size * tensor.numel() or out.dtype != tensor.dtype:
-            raise ValueError(
-                f"all_gather: {self.size} tensors of {tensor.numel()} elements do not fit an "
-                f"output of {out.numel()}"
-            )
-        n, kind = self._type("all_gather", tensor)
-        self._run(
-            "ncclAllGather", self._memory("all_gather", tensor), self._memory("all_gather", out),
-            n, kind,
-        )  # fmt: skip
+    def reduce_scatter(self, source: int, to: int, count: int, kind: int, op: int) -> None:
+        """Each process gets its part of the combination of all; ``count`` is the part's."""
+        self._run("ncclReduceScatter", source, to, count, kind, op)
 
-    def reduce_scatter(self, out: Any, tensor: Any, op: Any = ReduceOp.SUM) -> None:
-        """``out`` holds this process's part of the combination of all tensors."""
-        if tensor.numel() != self.size * out.numel() or out.dtype != tensor.dtype:
-            raise ValueError(
-                f"reduce_scatter: {tensor.numel()} elements are not {self.size} parts of "
-                f"{out.numel()}"
-            )
-        n, kind = self._type("reduce_scatter", out)
-        self._run(
-            "ncclReduceScatter", self._memory("reduce_scatter", tensor),
-            self._memory("reduce_scatter", out), n, kind, self._op("reduce_scatter", op),
-        )  # fmt: skip
+    def send(self, at: int, size: int, peer: int) -> None:
+        """Sends bytes to another process, which calls ``recv``."""
+        self._run("ncclSend", at, size, _BYTE, peer)
 
-    def send(self, tensor: Any, peer: int) -> None:
-        """Sends a tensor to another process, which calls ``recv``."""
-        self._run("ncclSend", self._memory("send", tensor), *self._type("send", tensor), peer)
-
-    def recv(self, tensor: Any, peer: int) -> None:
+    def recv(self, at: int, size: int, peer: int) -> None:
         """Receives what another process sends."""
-        self._run("ncclRecv", self._memory("recv", tensor), *self._type("recv", tensor), peer)
+        self._run("ncclRecv", at, size, _BYTE, peer)
 
-    def exchange(self, sent: Any, to: int, received: Any, source: int) -> None:
-        """``send`` and ``recv`` at once."""
-        _call("ncclGroupStart")
-        self.send(sent, to)
-        self.recv(received, source)
-        _call("ncclGroupEnd")
+    def trouble(self) -> str | None:
+        """What went wrong on the device or on the wire, since the calls returned."""
+        status = ctypes.c_int()
+        if self._handle is not None:
+            _library().ncclCommGetAsyncError(self._handle, ctypes.byref(status))
+        if status.value in (0, _IN_PROGRESS):
+            return None
+        return str(_library().ncclGetErrorString(status.value).decode())
+
+    def abort(self) -> None:
+        """Ends it at once, with whatever waits for others."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _library().ncclCommAbort(handle)
 
     def close(self) -> None:
         """Ends it, when its work is done."""
-        if self._handle is not None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
             _C._cuda_synchronize()
-            _call("ncclCommDestroy", self._handle)
-            self._handle = None
+            _call("ncclCommDestroy", handle)

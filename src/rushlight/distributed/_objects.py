@@ -12,37 +12,39 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _packed(value: Any) -> Any:
-    """An object as a tensor of bytes."""
+def _packed(value: Any, device: str) -> Any:
+    """An object as a tensor of bytes, on the device that the group's engine takes."""
     import rushlight as torch
 
-    return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8).to(device)
 
 
 def _unpacked(data: Any) -> Any:
     import ctypes
 
+    data = data.cpu()
     return pickle.loads(ctypes.string_at(data.data_ptr(), data.numel()))
 
 
-def _number(value: int) -> Any:
+def _number(value: int, device: str) -> Any:
     import rushlight as torch
 
-    return torch.tensor([value], dtype=torch.int64)
+    return torch.tensor([value], dtype=torch.int64, device=device)
 
 
-def _bytes(count: int) -> Any:
+def _bytes(count: int, device: str) -> Any:
     import rushlight as torch
 
-    return torch.empty(int(count), dtype=torch.uint8)
+    return torch.empty(int(count), dtype=torch.uint8, device=device)
 
 
 def _lengths(length: int, call: Call) -> list[int]:
     """The length that each process has."""
     import rushlight as torch
 
-    made = torch.empty(call.group.size(), dtype=torch.int64)
-    _collectives.all_gather_into_tensor(made, _number(length), call.group)
+    device = call.group._main_device()
+    made = torch.empty(call.group.size(), dtype=torch.int64, device=device)
+    _collectives.all_gather_into_tensor(made, _number(length, device), call.group)
     return [int(x) for x in made.tolist()]
 
 
@@ -60,8 +62,9 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     call = start("all_gather_object", group)
     if call is None:
         return
-    data = _packed(obj)
-    parts = [_bytes(n) for n in _lengths(data.numel(), call)]
+    device = call.group._main_device()
+    data = _packed(obj, device)
+    parts = [_bytes(n, device) for n in _lengths(data.numel(), call)]
     _collectives.all_gather(parts, data, call.group)
     for i, part in enumerate(parts):
         object_list[i] = _unpacked(part)
@@ -93,9 +96,10 @@ def gather_object(
         raise ValueError("gather_object: object_gather_list must be given on rank dst")
     if not here and object_gather_list:
         raise ValueError("gather_object: object_gather_list must not be given on other ranks")
-    data = _packed(obj)
+    device = call.group._main_device()
+    data = _packed(obj, device)
     lengths = _lengths(data.numel(), call)
-    parts = [_bytes(n) for n in lengths] if here else None
+    parts = [_bytes(n, device) for n in lengths] if here else None
     _collectives.gather(data, parts, group=call.group, group_dst=to)
     if parts is not None and object_gather_list is not None:
         object_gather_list[:] = [_unpacked(part) for part in parts]
@@ -120,11 +124,12 @@ def broadcast_object_list(
         return
     from_ = root(call, src, group_src, "src")
     here = call.group.rank() == from_
-    data = _packed(list(object_list)) if here else None
-    length = _number(data.numel() if data is not None else 0)
+    on = call.group._main_device()
+    data = _packed(list(object_list), on) if here else None
+    length = _number(data.numel() if data is not None else 0, on)
     _collectives.broadcast(length, group=call.group, group_src=from_)
     if data is None:
-        data = _bytes(int(length.item()))
+        data = _bytes(int(length.item()), on)
     _collectives.broadcast(data, group=call.group, group_src=from_)
     if not here:
         got = _unpacked(data)
@@ -169,15 +174,17 @@ def scatter_object_list(
         given = scatter_object_input_list or []
         if len(given) != size:
             raise ValueError(f"scatter_object_list: {len(given)} objects for {size} processes")
-        parts = [_packed(x) for x in given]
+        parts = [_packed(x, "cpu") for x in given]
         longest = max(p.numel() for p in parts)
-    shared = _number(longest)
+    device = call.group._main_device()
+    shared = _number(longest, device)
     _collectives.broadcast(shared, group=call.group, group_src=from_)
     longest = int(shared.item())
-    rows = [torch.cat([_number(p.numel()).view(torch.uint8), p]) for p in parts]
-    rows = [torch.cat([r, _bytes(longest + 8 - r.numel())]) for r in rows]
-    own = _bytes(longest + 8)
+    rows = [torch.cat([_number(p.numel(), "cpu").view(torch.uint8), p]) for p in parts]
+    rows = [torch.cat([r, _bytes(longest + 8 - r.numel(), "cpu")]).to(device) for r in rows]
+    own = _bytes(longest + 8, device)
     _collectives.scatter(own, rows or None, group=call.group, group_src=from_)
+    own = own.cpu()
     length = int(own[:8].clone().view(torch.int64).item())
     scatter_object_output_list[0] = _unpacked(own[8 : 8 + length])
 
@@ -198,8 +205,12 @@ def send_object_list(
         ...
     ValueError: torch.distributed.send(): Default process group has not been initialized...
     """
-    data = _packed(list(object_list))
-    _point_to_point.send(_number(data.numel()), dst, group, group_dst=group_dst)
+    call = start("send", group)
+    if call is None:
+        return
+    on = call.group._main_device()
+    data = _packed(list(object_list), on)
+    _point_to_point.send(_number(data.numel(), on), dst, group, group_dst=group_dst)
     _point_to_point.send(data, dst, group, group_dst=group_dst)
 
 
@@ -219,9 +230,13 @@ def recv_object_list(
         ...
     ValueError: torch.distributed.recv(): Default process group has not been initialized...
     """
-    length = _number(0)
+    call = start("recv", group)
+    if call is None:
+        return -1
+    on = call.group._main_device()
+    length = _number(0, on)
     sender = _point_to_point.recv(length, src, group, group_src=group_src)
-    data = _bytes(int(length.item()))
+    data = _bytes(int(length.item()), on)
     _point_to_point.recv(data, sender, group)
     got = _unpacked(data)
     if len(got) != len(object_list):

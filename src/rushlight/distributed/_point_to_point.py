@@ -102,26 +102,11 @@ def recv(
 def _receive(call: Call, tensor: Any, src: int | None, tag: int, group_src: int | None) -> Any:
     call.tensor(tensor)
     into = call.target(tensor)
-    if call.alone:
-        _not_self(call, 0, "source")
-    from_ = call.MPI.ANY_SOURCE
+    from_ = None
     if src is not None or group_src is not None:
         from_ = root(call, src, group_src, "src")
         _not_self(call, from_, "source")
-    status = call.MPI.Status()
-    memory = call.memory(into)
-    request = call.comm.Irecv(memory, source=from_, tag=tag)
-
-    def check() -> None:
-        arrived = status.Get_count(memory[1])
-        if arrived != into.numel():
-            sender = call.group._ranks[status.Get_source()]
-            raise RuntimeError(
-                f"{call.name}: rank {sender} sent {arrived} values, but the tensor has "
-                f"{into.numel()}"
-            )
-
-    call._after.insert(0, check)
+    request, status = call.engine.receive(call, into, from_, tag)
     return call.run([request], True, [tensor], status)
 
 
@@ -183,6 +168,15 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
         )
     if len({id(op.group) for op in p2p_op_list}) > 1:
         raise ValueError("batch_isend_irecv: all ops need to use the same group.")
+    call = start("batch_isend_irecv", p2p_op_list[0].group)
+    if call is None:
+        return []
+    peers = []
+    for op in p2p_op_list:
+        call.tensor(op.tensor)
+        if op.peer is not None or op.group_peer is not None:
+            peers.append(root(call, op.peer, op.group_peer, "peer"))
+    call.engine.meet(call, sorted(set(peers) - {call.group.rank()}))
     works = []
     for op in p2p_op_list:
         peer = {"group_dst" if op.op is isend else "group_src": op.group_peer}

@@ -11,6 +11,7 @@ import time
 from datetime import timedelta
 
 from rushlight.distributed._board import Board, Lines
+from rushlight.distributed._engines import Alone, Mpi
 from rushlight.distributed._errors import DistBackendError, DistNetworkError, DistStoreError
 from rushlight.distributed._store_server import receive, send
 from rushlight.distributed._stores import PrefixStore, Store, TCPStore
@@ -150,23 +151,34 @@ def check_in(store: Store, rank: int, size: int, timeout: timedelta) -> None:
 
 
 class World:
-    """The processes of a program: MPI's communicator of them, and those that have gone."""
+    """The processes of a program: MPI's engine of them, if it is used, and those that have gone."""
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta, name: str) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, timeout: timedelta, name: str, by_mpi: bool
+    ) -> None:
         self.rank, self.size, self.name = rank, size, name
         self.store = PrefixStore(name, store)
         self.gone: dict[int, str] = {}  # rank: how it went
-        self.comm: Any = None
+        self.engine: Any = None
         self._link: socket.socket | None = None
         self._board: Board | None = None
-        if size > 1:
-            mpi()  # says what to install, before anyone waits
+        if size == 1:
+            self.engine = Alone()
+        else:
+            if by_mpi:
+                mpi()  # says what to install, before anyone waits
             check_in(self.store, rank, size, timeout)
-            host, port = self._host(timeout)
-            self._watch(host, port)
-            self.comm = self._communicator(host)
+            self._address = self._host(timeout)
+            self._watch(*self._address)
+            if by_mpi:
+                self.start_mpi()
             self._board = Board(self.store, rank, size)
             self._await_all(timeout)
+
+    def start_mpi(self) -> None:
+        """Joins the processes by MPI, unless that was done; all of them call it."""
+        if self.engine is None:
+            self.engine = Mpi(self._communicator(self._address[0]))
 
     def _await_all(self, timeout: timedelta) -> None:
         """Nobody goes on, and perhaps away with the store, before all are done with it."""

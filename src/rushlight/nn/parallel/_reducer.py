@@ -44,8 +44,8 @@ class Reducer:
         count = len(self.parameters)
         self.used = [False] * count  # since gradients were last averaged
         self.expected = [1] * count  # how often a gradient arrives in a pass
-        self.partly: dict[int, int] = {}  # used by some processes: by how many
-        self.unused: list[int] = []  # by none
+        self.unused: list[int] = []  # by no process, in the last pass
+        self._sums: list[tuple[Sequence[int], Tensor]] = []  # parameters and how many used them
         self._place(reversed(range(count)))
         self._reset()
         self.handles = [
@@ -132,10 +132,8 @@ class Reducer:
                 state, hook = self.hook
                 last = self.launched == len(self.buckets)
                 self.works.append(hook(state, GradBucket(bucket, last)))
-            elif self.world > 1:
-                self.works.append(dist.all_reduce(bucket.whole, group=self.group, async_op=True))
             else:
-                self.works.append(None)
+                self.works.append(dist.all_reduce(bucket.whole, group=self.group, async_op=True))
 
     def _fill(self, bucket: Bucket) -> None:
         if self.absent:
@@ -193,13 +191,13 @@ class Reducer:
 
     def _marks_of_hooked(self) -> Any:
         """A hook changes the numbers of its buckets: the marks go on their own."""
-        self.all_marks = rushlight.tensor([float(u and not self.absent) for u in self.used])
+        marks = [float(u and not self.absent) for u in self.used]
+        self.all_marks = rushlight.tensor(marks, device=self.parameters[0].device)
         return dist.all_reduce(self.all_marks, group=self.group, async_op=True)
 
     def _receive(self, bucket: Bucket, work: Any) -> None:
         if self.hook is None:
-            if work is not None:
-                work.wait()
+            work.wait()
             return
         result = work.wait()
         result = result[0] if isinstance(result, (list, tuple)) else result
@@ -207,24 +205,32 @@ class Reducer:
             bucket.buffer.copy_(result.reshape(-1))
 
     def _give(self) -> None:
-        self.partly, self.unused = {}, []
-        hooked = None if self.hook is None else self.all_marks.tolist()
+        if self.hook is None:
+            self._sums = [(b.members, b.marks.clone()) for b in self.buckets]
+        else:
+            self._sums = [(range(len(self.parameters)), self.all_marks)]
+        # What this process used somebody used: then the marks, on a device perhaps, can wait.
+        complete = all(self.used) and not self.absent
+        self.unused = [] if complete else sorted(i for i, n in self._marks() if n == 0)
+        skipped = set(self.unused)  # nobody used it: its gradient stays what it was
         for bucket in self.buckets:
-            marks = bucket.marks.tolist() if hooked is None else [hooked[i] for i in bucket.members]
-            for i, p, view, mark in zip(
-                bucket.members, bucket.parameters, bucket.views, marks, strict=True
-            ):
-                if mark != self.present:
-                    if mark == 0:
-                        self.unused.append(i)
-                        continue  # nobody used it: its gradient stays what it was
-                    self.partly[i] = round(abs(mark))
+            for i, p, view in zip(bucket.members, bucket.parameters, bucket.views, strict=True):
+                if i in skipped:
+                    continue
                 grad = p.grad
                 if grad is None:
                     p.grad = view if self.as_views else view.clone()
                 elif grad is not view:
                     grad.copy_(view)
-        self.unused.sort()
+
+    def _marks(self) -> list[tuple[int, int]]:
+        """The parameters, and how many processes used each in the last pass."""
+        pairs = [zip(members, sums.tolist(), strict=True) for members, sums in self._sums]
+        return [(i, round(abs(mark))) for pair in pairs for i, mark in pair]
+
+    def partly(self) -> dict[int, int]:
+        """The parameters that some processes used in the last pass, and by how many."""
+        return {i: n for i, n in self._marks() if 0 < n != self.present}
 
     def _settle(self) -> None:
         """After the first pass: buckets in the order in which rank 0 saw gradients come.

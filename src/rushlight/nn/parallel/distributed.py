@@ -290,11 +290,12 @@ class DistributedDataParallel(Module, Joinable):
         pass on.
         """
         reducer = self.reducer
+        partly = reducer.partly()
         told = {}
-        for i in sorted([*reducer.unused, *reducer.partly]):
+        for i in sorted([*reducer.unused, *partly]):
             name = reducer.names[i]
-            if i in reducer.partly:
-                told[name] = f"used by {reducer.partly[i]} of {reducer.world} ranks"
+            if i in partly:
+                told[name] = f"used by {partly[i]} of {reducer.world} ranks"
                 continue
             owner = name.rpartition(".")[0]
             if self._calls is not None and owner not in self._calls:
