@@ -182,5 +182,5 @@ def __getattr__(name: str) -> Any:
 
 _MODULES = (
     "algorithms", "checkpoint", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim",
-    "pipelining", "rpc", "tensor",
+    "pipelining", "ray", "rpc", "run", "tensor",
 )  # fmt: skip
