@@ -263,7 +263,9 @@ class _Node:
         except DistNetworkError:
             if not serves or node == 0 or alone:
                 raise
-            self.store = TCPStore(host, number, None, False, timeout)  # another one here serves
+            serves = False  # another one here does
+            self.store = TCPStore(host, number, None, False, timeout)
+        self.holds_store = serves
         self.host, self.port = host, self.store.port
         arrived = self.store.add("nodes", 1)
         self.node = node if node is not None else arrived - 1
@@ -342,7 +344,7 @@ class _Node:
             return
         self.store.add("goodbye", 1)
         end = time.monotonic() + 10
-        while self.node == 0 and self.store.add("goodbye", 0) < self.nodes:
+        while self.holds_store and self.store.add("goodbye", 0) < self.nodes:
             if time.monotonic() > end:
                 return
             time.sleep(0.02)
