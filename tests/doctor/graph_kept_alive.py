@@ -30,3 +30,25 @@ def clean():
 
 def clean_detached():
     train(lambda loss: loss.detach())
+
+
+class History:
+    def __init__(self):
+        self.metrics = {"loss": []}
+
+    def update(self, **values):
+        for name, value in values.items():
+            self.metrics[name].append(value)  # found
+
+
+def faulty_in_an_object():
+    warnings.simplefilter("ignore")
+    model = classifier()
+    optimizer = sgd(model)
+    history = History()
+    for x, y in batches(12):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        history.update(loss=loss)

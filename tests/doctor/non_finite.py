@@ -46,6 +46,18 @@ def faulty_data():
         F.cross_entropy(model[2](model[1](model[0](x))), y).backward()  # found
 
 
+def faulty_in_a_step_that_is_not_watched():
+    """What is left of it is seen in the end."""
+    model = classifier()
+    optimizer = sgd(model)
+    for x, y in batches(9):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()  # found
+    with torch.no_grad():
+        model[0].weight.fill_(float("nan"))
+
+
 def clean():
     train(F.cross_entropy)
 

@@ -20,6 +20,10 @@ def faulty():
     train(lambda output: output.sigmoid())
 
 
+def faulty_clamped():
+    train(lambda output: output.sigmoid().clamp(1e-6, 1 - 1e-6))
+
+
 def clean():
     train(lambda output: output)
 

@@ -49,6 +49,33 @@ def faulty_a_single_batch_now_and_then():
                 model(held_out)  # found
 
 
+class Functional(nn.Module):
+    def __init__(self, **mode):
+        super().__init__()
+        self.layer, self.mode = nn.Linear(8, 3), mode
+
+    def forward(self, x):
+        return F.dropout(self.layer(x), 0.5, **self.mode)  # found
+
+
+def train_functional(**mode):
+    model = Functional(**mode)
+    optimizer = sgd(model)
+    for x, y in batches():
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with_eval(model)
+
+
+def faulty_function():
+    train_functional()
+
+
+def clean_function_that_is_meant():
+    train_functional(training=True)
+
+
 def clean():
     train(nn.Dropout(0.5), with_eval)
 

@@ -62,6 +62,16 @@ def faulty_copy_of_the_model():
     train(copy.deepcopy(model), optimizer)
 
 
+class Forgetful(nn.Linear):
+    def forward(self, x):
+        return nn.Linear(8, 3)(super().forward(x))  # found
+
+
+def faulty_made_in_every_pass():
+    model = Forgetful(8, 8)
+    train(model, sgd(model))
+
+
 def clean_parameter():
     model = Scaled(nn.Parameter(torch.ones(1)))
     train(model, sgd(model))

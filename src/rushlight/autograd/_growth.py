@@ -61,17 +61,40 @@ def _holders() -> dict[Any, list[str]]:
             if name not in names:
                 names.append(name)
 
-    for name, value in _variables():
+    seen: dict[int, Any] = {}
+
+    def look(name: str, value: Any, depth: int) -> None:
         kind = type(value)  # isinstance would wake up proxies
         if issubclass(kind, _C.Tensor):
             note(name, value)
-        elif issubclass(kind, (list, tuple)):
-            for i, item in enumerate(value[:1000]):
-                note(f"{name}[{i}]", item)
+            return
+        if depth > _DEPTH or id(value) in seen or len(seen) > _OBJECTS:
+            return
+        if issubclass(kind, (list, tuple)):
+            inner = [(f"{name}[{i}]", item) for i, item in enumerate(value[:1000])]
         elif issubclass(kind, dict) and not name.startswith("__"):
-            for key, item in list(value.items())[:1000]:
-                note(f"{name}[{key!r}]", item)
+            inner = [(f"{name}[{key!r}]", item) for key, item in list(value.items())[:1000]]
+        elif hasattr(kind, "__dict__") and type(kind) is type and _of_program(kind):
+            attributes = getattr(value, "__dict__", None)
+            inner = [(f"{name}.{key}", v) for key, v in list((attributes or {}).items())[:100]]
+        else:
+            return
+        seen[id(value)] = value
+        for path, item in inner:
+            look(path, item, depth + 1)
+
+    for name, value in _variables():
+        look(name, value, 0)
     return found
+
+
+_DEPTH, _OBJECTS = 3, 20_000  # how far to look, and into how many things
+
+
+def _of_program(kind: type) -> bool:
+    """Whether a class is one of the program's or its libraries', not ours or Python's."""
+    top = kind.__module__.partition(".")[0]
+    return top not in ("rushlight", "builtins") and top not in sys.stdlib_module_names
 
 
 def live() -> list[LiveGraph]:

@@ -30,7 +30,7 @@ class Listener:
 
     EVENTS: ClassVar[tuple[str, ...]] = (
         "on_backward", "on_backward_end", "on_step", "on_stepped", "on_zero_grad", "on_call",
-        "on_cut", "on_read", "on_scaled", "on_unscaled", "on_scaler_step", "on_clip",
+        "on_dropout", "on_cut", "on_read", "on_scaled", "on_unscaled", "on_scaler_step", "on_clip",
         "on_scheduler", "on_epoch", "on_batch", "on_optimizer", "on_gap", "on_finish",
     )  # fmt: skip
 

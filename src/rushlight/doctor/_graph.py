@@ -76,7 +76,8 @@ def source_of(node: Any) -> Any:
         if not below:
             return None
         at = below[0]
-        if not _SAME_VALUES.fullmatch(at.name()):
+        # A layer over several dimensions ends in a view: that node has its weights, too.
+        if len(at.next_functions) > 1 or not _SAME_VALUES.fullmatch(at.name()):
             return at
     return None
 

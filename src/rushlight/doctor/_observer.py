@@ -266,6 +266,12 @@ class Observer:
         if self.sees():
             self.emit("on_read", Read(tensor, user_place(3), seconds))
 
+    def dropped(self) -> None:
+        """A line of the program called dropout() without saying whether it trains."""
+        module = self._modules[-1] if self._modules else None
+        if module is not None and not module.training:
+            self.emit("on_dropout", module, user_place(3))
+
     def batch(self, loader: Any, data: Any, seconds: float) -> None:
         if self.sees():
             self.emit("on_batch", Batch(loader, data, seconds, user_place(3)))

@@ -110,14 +110,19 @@ class Reached(Listener):
         self._alone: set[int] = set()  # of the others: in a pass without any that is held
         self._times: dict[int, int] = {}
         self._first: dict[int, list[str]] = {}  # a few values of each, when first seen
+        self.fresh: list[Any] = []  # parameters of the last pass that no pass had before
+        self.fresh_passes = 0  # in a row
 
     def on_backward(self, event: Backward) -> None:
+        from rushlight.nn import Parameter
+
         if not event.accumulates:
             return
         held = {id(leaf) for leaf in event.graph.leaves if id(leaf) in self.optimizers.known}
         self.known |= held
         if not self.optimizers.known:
             return  # nothing has stepped yet
+        fresh = []
         for leaf in event.graph.leaves:
             key = id(leaf)
             if key in held:
@@ -128,9 +133,13 @@ class Reached(Listener):
                 self._times[key] = 0
                 self._first[key] = some_values(leaf)
                 self._alone.discard(key)
+                if held and isinstance(leaf, Parameter) and not self.optimizers.holds(leaf):
+                    fresh.append(leaf)
             self._times[key] += 1
             if not held:
                 self._alone.add(key)
+        self.fresh_passes = self.fresh_passes + 1 if fresh else 0
+        self.fresh = fresh
 
     def others(self) -> list[Any]:
         """Leaves that got gradients, more than once, and that nothing changes.

@@ -22,6 +22,7 @@ def install(observer: Observer, patches: Patches) -> None:
     _passes(observer, patches)
     _tensors(observer, patches)
     _blocks(observer, patches)
+    _dropout(observer, patches)
     _optimizers(observer, patches)
     _scalers(observer, patches)
     _loaders(observer, patches)
@@ -159,6 +160,21 @@ def _blocks(observer: Observer, patches: Patches) -> None:
 
     owner = next(kind for kind in Module.__mro__ if "train" in vars(kind))
     patches.wrap(owner, "train", make)
+
+
+def _dropout(observer: Observer, patches: Patches) -> None:
+    from rushlight.nn import functional
+
+    def make(native: Any) -> Any:
+        def dropout(*args: Any, **kwargs: Any) -> Any:
+            # A mode that is given is meant, whichever it is.
+            if len(args) < 3 and "training" not in kwargs and observer.sees() and _by_program():
+                observer.dropped()
+            return native(*args, **kwargs)
+
+        return dropout
+
+    patches.wrap(functional, "dropout", make)
 
 
 def _optimizers(observer: Observer, patches: Patches) -> None:

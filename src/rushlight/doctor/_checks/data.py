@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import rushlight
@@ -89,10 +90,18 @@ def _in_order(loader: Any) -> bool:
     return plain and type(sampler) is SequentialSampler
 
 
+def _parts(data: Any) -> list[Any]:
+    """What a batch consists of: inputs first, labels last, as a rule."""
+    if isinstance(data, Mapping):
+        return list(data.values())
+    return list(data) if isinstance(data, (list, tuple)) else [data]
+
+
 def _one_per_sample(data: Any) -> Any:
     """A number for each sample of a batch: its label, or the mean of its elements."""
-    parts = data if isinstance(data, (list, tuple)) else [data]
-    tensors = [t for t in parts if isinstance(t, _C.Tensor) and t.dim() >= 1 and t.shape[0] >= 2]
+    tensors = [
+        t for t in _parts(data) if isinstance(t, _C.Tensor) and t.dim() >= 1 and t.shape[0] >= 2
+    ]
     if not tensors or tensors[-1].is_complex() or tensors[-1].numel() > 1_000_000:
         return None
     last = tensors[-1].detach().double()
@@ -171,8 +180,7 @@ class EvaluationDataInTraining(Check):
         self._settle()
         if len(self.trained) > self.ROWS:
             return
-        parts = batch.data if isinstance(batch.data, (list, tuple)) else [batch.data]
-        value = next((t for t in parts if isinstance(t, _C.Tensor)), None)
+        value = next((t for t in _parts(batch.data) if isinstance(t, _C.Tensor)), None)
         if value is None or value.dim() < 2 or value.is_complex() or value.numel() > 4_000_000:
             return
         width = value[0].numel()

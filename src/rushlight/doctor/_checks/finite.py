@@ -11,7 +11,7 @@ from rushlight import _C
 from rushlight.doctor._check import Check
 from rushlight.doctor._finding import Place, number, of_node
 from rushlight.doctor._graph import children, saved
-from rushlight.doctor._trackers import name_of
+from rushlight.doctor._trackers import Optimizers, name_of
 
 if TYPE_CHECKING:
     from rushlight.doctor._events import Backward, Step
@@ -51,6 +51,7 @@ class NonFinite(Check):
     )
 
     def start(self) -> None:
+        self.optimizers = self.uses(Optimizers)
         self.found = False
         self.scaled: set[int] = set()
 
@@ -176,6 +177,18 @@ class NonFinite(Check):
                     step.place,
                     step=step.number,
                     gradient=_range(p.grad),
+                    fix="run with --every-step to see the operation that made it",
+                )
+                return
+
+    def on_finish(self) -> None:
+        """What came in steps that were not watched is still in the parameters."""
+        for known in () if self.found else self.optimizers.known.values():
+            if not _finite(known.parameter):
+                self.report(
+                    f"{name_of(known.parameter)} is NaN or infinite at the end",
+                    self.optimizers.step_place,
+                    parameter=_range(known.parameter),
                     fix="run with --every-step to see the operation that made it",
                 )
                 return

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 def _kind(node: Any) -> str:
-    return node.name().partition("Backward")[0] if node is not None else ""
+    """The operation of a node; a layer over several dimensions is a view that has weights."""
+    kind = node.name().partition("Backward")[0] if node is not None else ""
+    return "Addmm" if kind.endswith("View") and len(node.next_functions) > 1 else kind
+
+
+def _made_by(loss: Any) -> Any:
+    """What computed the input of a loss, limits that were set on it aside."""
+    source = source_of(loss)
+    return source_of(source) if _kind(source) == "Clamp" else source
 
 
 def _is_cross_entropy(node: Any) -> bool:
@@ -59,13 +67,13 @@ class SoftmaxBeforeCrossEntropy(_LossInput):
         return nll + event.graph.named("LogSoftmax")
 
     def wrong(self, loss: Any, event: Backward) -> str:
-        kind = _kind(source_of(loss))
+        kind = _kind(_made_by(loss))
         return kind.lower() if kind in ("Softmax", "Sigmoid") else ""
 
     def tell(self, loss: Any, what: str, times: int) -> None:
         given = saved(loss, "self")
         low, high = (given.min().item(), given.max().item()) if given is not None else (0.0, 1.0)
-        made = of_node(source_of(loss))
+        made = of_node(_made_by(loss))
         self.report(
             f"the input of the loss is a {what}: the loss is nearly flat and learns slowly",
             of_node(loss),
@@ -88,7 +96,7 @@ class SigmoidBeforeLogits(_LossInput):
         return event.graph.named("BinaryCrossEntropyWithLogits")
 
     def wrong(self, loss: Any, event: Backward) -> str:
-        kind = _kind(source_of(loss))
+        kind = _kind(_made_by(loss))
         return kind.lower() if kind in ("Sigmoid", "Softmax") else ""
 
     def tell(self, loss: Any, what: str, times: int) -> None:
@@ -96,7 +104,7 @@ class SigmoidBeforeLogits(_LossInput):
         self.report(
             f"the input of the loss is a {what}, and the loss applies another sigmoid to it",
             of_node(loss),
-            **{f"{what}_at": str(of_node(source_of(loss)))},
+            **{f"{what}_at": str(of_node(_made_by(loss)))},
             smallest_input=given.min().item(),
             largest_input=given.max().item(),
             passes_seen=times,
@@ -120,14 +128,14 @@ class NllWithoutLogSoftmax(_LossInput):
         return [node for node in found if not _is_cross_entropy(node)]
 
     def wrong(self, loss: Any, event: Backward) -> str:
-        kind = _kind(source_of(loss))
+        kind = _kind(_made_by(loss))
         return kind if kind in self.SCORES else ""
 
     def tell(self, loss: Any, what: str, times: int) -> None:
         self.report(
             f"the input of nll_loss comes from {what.lower()}, not from log_softmax",
             of_node(loss),
-            input_made_at=str(of_node(source_of(loss))),
+            input_made_at=str(of_node(_made_by(loss))),
             loss=self.value,
             passes_seen=times,
         )
@@ -165,7 +173,7 @@ class TargetBroadcast(_LossInput):
             users = {_kind(user) for user in event.graph.consumers.get(id(loss), ())}
             return _crossed(loss) if users & {"Pow", "Abs", "Mul", "Square"} else ""
         if _kind(loss) == "Mul":  # of a likelihood written out: target * log(prediction)
-            return _crossed(loss) if _kind(source_of(loss)) in self.LOGARITHMS else ""
+            return _crossed(loss) if _kind(_made_by(loss)) in self.LOGARITHMS else ""
         given, target = saved(loss, "self"), saved(loss, "target")
         if not isinstance(given, _C.Tensor) or not isinstance(target, _C.Tensor):
             return ""

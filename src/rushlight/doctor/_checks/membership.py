@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight.doctor._check import Check
-from rushlight.doctor._finding import Place
+from rushlight.doctor._finding import Place, of_node
 from rushlight.doctor._trackers import Optimizers, Reached, name_of, names_of
+
+if TYPE_CHECKING:
+    from rushlight.doctor._events import Backward
 
 
 class FrozenInOptimizer(Check):
@@ -55,6 +58,22 @@ class UnknownToOptimizer(Check):
     def start(self) -> None:
         self.optimizers = self.uses(Optimizers)
         self.reached = self.uses(Reached)
+
+    def on_backward(self, event: Backward) -> None:
+        if self.reached.fresh_passes < 3:
+            return
+        fresh = self.reached.fresh
+        made = {id(n.variable): n for n, name in event.graph.nodes if name == "AccumulateGrad"}
+        users = event.graph.consumers.get(id(made[id(fresh[0])]), [])
+        self.report(
+            "backward() gives these parameters gradients, but they are made anew for every pass "
+            "and forgotten after it",
+            of_node(users[0]) if users else event.place,
+            fix="make the layer once, in __init__(), and call it in forward()",
+            parameters=len(fresh),
+            shapes=", ".join(str(list(p.shape)) for p in fresh[:4]),
+            passes=self.reached.fresh_passes,
+        )
 
     def on_finish(self) -> None:
         from rushlight.nn import Parameter

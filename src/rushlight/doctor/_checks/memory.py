@@ -115,7 +115,10 @@ def _kept_at(holder: str, made: Place) -> Place | None:
     """The line that puts something into a variable, in the file of the line that made it."""
     import linecache
 
-    put = re.compile(rf"\b{re.escape(holder)}\b\s*(\.(append|extend|add|insert)\b|\[.*\]\s*=|\+=)")
+    name = re.escape(holder.rpartition(".")[2])  # of an attribute: self.history is it, too
+    item = r"(\[[^\]]*\])*"
+    puts = r"\.(append|extend|add|insert|setdefault)\b|\[[^\]]*\]\s*=|\s*\+="
+    put = re.compile(rf"\b{name}\b{item}({puts})")
     for number, line in enumerate(linecache.getlines(made.file), 1):
         if holder and put.search(line):
             return Place(made.file, number, made.function)
@@ -212,6 +215,59 @@ class RetainGraphInLoop(Check):
                     passes_seen=times,
                     second_passes=0,
                 )
+
+
+class GraphCarriedOver(Check):
+    """A state that is kept from step to step brings the graphs of all earlier steps along."""
+
+    name = "graph-carried-over"
+    severity = "serious"
+    example = "output, self.state = self.rnn(x, self.state)"
+    fix = "detach() the state where a new step begins: state = state.detach()"
+
+    STEPS = 4
+
+    def start(self) -> None:
+        self.optimizers = self.uses(Optimizers)
+        self.last: tuple[int, set[int]] | None = None  # the steps so far, and the pass's nodes
+        self.sizes: list[int] = []
+
+    def on_gap(self) -> None:
+        self.last = None
+        self.sizes.clear()
+
+    def on_backward(self, event: Backward) -> None:
+        if not event.accumulates or not event.retain:
+            return
+        steps, numbers = self.observer.steps, event.graph.numbers
+        if self.last is not None and steps > self.last[0]:
+            if self.last[1] & numbers and len(numbers) > len(self.last[1]):
+                self.sizes.append(len(numbers))
+            else:
+                self.sizes.clear()
+        self.last = steps, numbers
+        if len(self.sizes) >= self.STEPS:
+            self.report(
+                "every pass goes over the graphs of all earlier steps as well: steps take longer "
+                "and longer, and gradients mix old weights with new ones",
+                event.place,
+                nodes_in_the_last_passes=", ".join(str(n) for n in self.sizes[-4:]),
+                steps_seen=len(self.sizes),
+            )
+
+    def on_backward_end(self, event: Backward, error: BaseException | None) -> None:
+        text = str(error) if error is not None else ""
+        if "backward through the graph a second time" not in text or not self.optimizers.steps:
+            return
+        from rushlight.doctor._checks.reach import cut_place
+
+        made = next((line for line in text.splitlines() if "used again was made at" in line), "")
+        self.report(
+            "backward() goes into the graph of an earlier step, which is freed already",
+            cut_place(made, last=False) or event.place,
+            used_again=made.strip() or "unknown",
+            backward=str(event.place),
+        )
 
 
 class InPlaceBreaksBackward(Check):

@@ -37,6 +37,7 @@ class TrainModeInEvaluation(Check):
         self.optimizers = self.uses(Optimizers)
         self.runs: dict[int, _Runs] = {}  # by module
         self.passes = 0  # after a step
+        self.dropped: dict[Any, int] = {}
 
     def on_call(self, call: Call) -> None:
         if not call.top or call.by_library or call.recording or not call.module.training:
@@ -76,6 +77,16 @@ class TrainModeInEvaluation(Check):
             single = trained and seldom and run.times >= 2 and len(self.optimizers.steps) == 1
             if several or single or (last and len(self.optimizers.steps) == 1):
                 self._tell(run, "" if several else "warning")
+
+    def on_dropout(self, module: Any, place: Place | None) -> None:
+        calls = self.dropped[place] = self.dropped.get(place, 0) + 1
+        self.report(
+            f"dropout() drops although {type(module).__name__} is in eval mode: as a function it "
+            "does not know the module's mode",
+            place,
+            fix="write F.dropout(x, p, training=self.training), or use nn.Dropout",
+            calls=calls,
+        )
 
     def _tell(self, run: _Runs, severity: str) -> None:
         self.report(
