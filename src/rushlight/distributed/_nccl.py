@@ -29,15 +29,26 @@ class _Id(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_byte * _ID_BYTES)]
 
 
+def _opened(name: str) -> Iterator[Any]:
+    """The libraries of a name that can be opened, in the order of the places to look."""
+    places = [os.path.join(folder, name) for folder in library_folders()]
+    for path in (*filter(os.path.exists, places), name):
+        with contextlib.suppress(OSError):
+            yield ctypes.CDLL(path)
+
+
+def ask_while_recording() -> None:
+    """Lets this thread ask for events although another one records a graph."""
+    relaxed = ctypes.c_int(2)
+    for driver in _opened("libcuda.so.1"):
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(relaxed))
+        return
+
+
 @functools.cache
 def _library() -> Any:
     """NCCL, or None."""
-    places = [os.path.join(folder, "libnccl.so.2") for folder in library_folders()]
-    for path in (*filter(os.path.exists, places), "libnccl.so.2"):
-        try:
-            found = ctypes.CDLL(path)
-        except OSError:
-            continue
+    for found in _opened("libnccl.so.2"):
         address, count, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         found.ncclGetErrorString.restype = ctypes.c_char_p
         found.ncclGetLastError.restype = ctypes.c_char_p
@@ -162,7 +173,7 @@ class Communicator:
 
     def close(self) -> None:
         """Ends it, when its work is done."""
+        _C._cuda_synchronize()  # the thread that watches may have to abort it, for this to end
         handle, self._handle = self._handle, None
         if handle is not None:
-            _C._cuda_synchronize()
             _call("ncclCommDestroy", handle)

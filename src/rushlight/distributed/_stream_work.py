@@ -9,6 +9,7 @@ import time
 from datetime import timedelta
 
 import rushlight
+from rushlight.distributed import _nccl
 from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._work import Work
 from rushlight.futures import Future
@@ -138,6 +139,7 @@ class _Watch:
             self._thread.start()
 
     def _loop(self) -> None:
+        _nccl.ask_while_recording()
         while True:
             self._new.wait()
             self._new.clear()
