@@ -146,6 +146,23 @@ def test_the_theme_can_be_switched(tab, page):
     assert tab.problems == []
 
 
+# ---- reports with next to nothing in them
+
+
+@pytest.mark.parametrize(("steps", "label"), [(0, "Nothing recorded"), (1, "loss: 1 point,")])
+def test_a_report_of_no_step_and_of_one(tab, folder, steps, label):
+    net = network()
+    with torch.report(folder / f"report{steps}.html", budget=1.0):
+        for _ in range(steps):
+            loss_of(net).backward()
+            torch.optim.SGD(net.parameters(), lr=0.1).step()
+    tab.size(1280, 800)
+    tab.open(folder / f"report{steps}.html")
+    assert label in tab.js("document.querySelector('#loss canvas').ariaLabel")
+    assert tab.js("document.getElementById('stats').innerText").startswith(f"Steps\n{steps}")
+    assert tab.problems == []
+
+
 # ---- the doctor
 
 

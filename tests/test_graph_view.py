@@ -279,6 +279,21 @@ def test_the_command_writes_other_forms(program, tmp_path, name, begins):
     assert (tmp_path / name).read_text().startswith(begins)
 
 
+def test_the_file_may_follow_the_program(program, tmp_path):
+    program.write_text("import sys\nassert sys.argv[1:] == ['3'], sys.argv\n" + PROGRAM)
+    assert command(program, 3, "-o", "net.svg", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "net.svg").read_text().startswith("<svg")
+    program.write_text("import sys\nassert sys.argv[1:] == ['-o', 'out'], sys.argv\n" + PROGRAM)
+    assert command(program, "-o", "out", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "graph.html").exists()
+
+
+def test_the_command_refuses_a_form_it_does_not_write(program, tmp_path):
+    done = command("-o", "net.png", program, cwd=tmp_path)
+    assert (done.returncode, list(tmp_path.glob("net.*"))) == (2, [])
+    assert "should end in .html" in done.stderr
+
+
 def test_the_command_says_when_there_is_no_such_pass(program, tmp_path):
     done = command("--step", 9, program, cwd=tmp_path)
     assert done.returncode == 1

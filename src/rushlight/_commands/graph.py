@@ -13,17 +13,28 @@ from typing import Any
 
 from rushlight.cli import positive
 
+PAGES, DRAWINGS, DOTS, TEXTS = (".html", ".htm"), (".svg",), (".dot", ".gv"), (".txt",)
 PROGRAM = True
 EXAMPLES = (
     ("rushlight graph train.py", "writes graph.html"),
+    ("rushlight graph train.py -o net.html", "another file; the program does not see -o"),
     ("rushlight graph -o second.html --step 2 train.py", "of the second backward pass"),
     ("rushlight graph -o graph.svg train.py", "a drawing; .dot for Graphviz, .txt for text"),
 )
 
 
+def _output(path: str) -> str:
+    """A path whose ending says what to write."""
+    if os.path.splitext(path)[1].lower() not in PAGES + DRAWINGS + DOTS + TEXTS:
+        raise argparse.ArgumentTypeError(
+            f"{path!r} should end in .html (a page), .svg (a drawing), .dot or .txt"
+        )
+    return path
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", default="graph.html", metavar="FILE",
+        "-o", "--output", type=_output, metavar="FILE",
         help="a page (.html), a drawing (.svg), Graphviz (.dot) or text (.txt); graph.html",
     )  # fmt: skip
     parser.add_argument(
@@ -98,6 +109,14 @@ class Catcher:
 def run(arguments: argparse.Namespace) -> int:
     from rushlight import _run
 
+    program = arguments.program
+    if arguments.output is None and len(program) > 2 and program[-2] == "-o":
+        # Where nothing else is asked for, what stands at the end is meant for us.
+        try:
+            arguments.output = _output(program[-1])
+            del program[-2:]
+        except argparse.ArgumentTypeError:
+            pass  # the program's own
     with Catcher(arguments.step, arguments.goes_on) as caught:
         status = _run.finished(arguments.program)
     if caught.graph is None:
@@ -108,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
         return status or 1
-    path = os.path.abspath(arguments.output)
+    path = os.path.abspath(arguments.output or "graph.html")
     write(caught.graph, path, _run.program_name(arguments.program))
     print(f"{caught.graph!r}\nwritten to {path}", file=sys.stderr)
     return status
@@ -117,11 +136,11 @@ def run(arguments: argparse.Namespace) -> int:
 def write(graph: Any, path: str, program: str) -> None:
     """Writes the graph in the form that the path's ending asks for."""
     ending = os.path.splitext(path)[1].lower()
-    if ending in (".html", ".htm", ""):
+    if ending in PAGES:
         graph.to_html(path, title=f"Graph of {program}")
-    elif ending == ".svg":
+    elif ending in DRAWINGS:
         graph.to_svg(path)
     else:
-        text = graph.to_dot() if ending in (".dot", ".gv") else str(graph)
+        text = graph.to_dot() if ending in DOTS else str(graph)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text + "\n")

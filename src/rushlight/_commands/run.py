@@ -43,5 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
         if status:
             watched.error = f"the program ended with status {status}"
     if arguments.report:
-        print(f"report of {watched.steps} steps: {watched.path}", file=sys.stderr)
+        steps = f"{watched.steps:,} step{'s' * (watched.steps != 1)}"
+        print(f"report of {steps}: {watched.path}", file=sys.stderr)
     return status

@@ -36,7 +36,14 @@ const Plots = (() => {
     return found;
   }
 
-  // series: {name, colour, x, y, low, high}; options: height, format, log, x (title), zero
+  // Ticks that are whole numbers: steps.
+  function whole(low, high, about) {
+    const found = ticks(low, high, about).filter(Number.isInteger);
+    return found.length || high - low > about ? found : ticks(Math.ceil(low), Math.floor(high), about);
+  }
+
+  // series: {name, colour, x, y, low, high}; options: height, format, log, x (title), zero,
+  // robust: a few far larger values do not press the others to the foot
   function lines(box, series, options) {
     const canvas = el("canvas", { role: "img", tabindex: "0" });
     const holder = el("div.plot", {}, canvas);
@@ -66,6 +73,11 @@ const Plots = (() => {
         if (x < x0 || x > x1 || !Number.isFinite(y) || (state.log && y <= 0)) return;
         y0 = Math.min(y0, y); y1 = Math.max(y1, y);
       });
+      if (options.robust && !state.zoom) {
+        const sorted = shown.flatMap((s) => s.y.filter(Number.isFinite)).sort((a, b) => a - b);
+        const usual = sorted[Math.floor(0.95 * (sorted.length - 1))];
+        if (sorted.length >= 10 && y1 > 4 * usual) y1 = 2 * usual;
+      }
       if (!(x1 > x0)) { x0 -= 0.5; x1 += 0.5; }
       if (y0 === Infinity) { y0 = state.log ? 0.1 : 0; y1 = 1; }
       if (options.zero && !state.log) y0 = Math.min(0, y0);
@@ -77,6 +89,13 @@ const Plots = (() => {
       const [pen, w, h] = prepare(canvas, height);
       const shown = state.series.filter((s) => !state.hidden.has(s.name));
       const [x0, x1, y0, y1] = bounds(shown);
+      if (!shown.some((s) => s.x.length)) {
+        scale = { X: () => 0, Y: () => 0, x0, x1, w, h };
+        pen.fillStyle = colour("ink-3"); pen.textAlign = "center"; pen.textBaseline = "middle";
+        pen.fillText("nothing recorded", w / 2, h / 2);
+        canvas.setAttribute("aria-label", `${options.label}. Nothing recorded.`);
+        return;
+      }
       const marks = ticks(y0, y1, Math.max(2, Math.floor(h / 48)), state.log, options.base);
       pad.left = Math.ceil(Math.max(34, ...marks.map((v) => pen.measureText(write(v)).width)) + 14);
       const X = (x) => pad.left + ((x - x0) / (x1 - x0)) * (w - pad.left - pad.right);
@@ -91,8 +110,7 @@ const Plots = (() => {
         pen.fillStyle = colour("ink-3"); pen.fillText(write(v), pad.left - 8, Y(v));
       }
       pen.textBaseline = "top"; pen.textAlign = "center";
-      for (const v of ticks(x0, x1, Math.max(2, Math.floor(w / 90)))) {
-        if (!Number.isInteger(v)) continue;
+      for (const v of whole(x0, x1, Math.max(2, Math.floor(w / 90)))) {
         pen.strokeStyle = colour("line-2");
         pen.beginPath(); pen.moveTo(Math.round(X(v)) + 0.5, h - pad.bottom); pen.lineTo(Math.round(X(v)) + 0.5, h - pad.bottom + 4); pen.stroke();
         pen.fillText(v.toLocaleString("en"), X(v), h - pad.bottom + 7);
@@ -126,7 +144,8 @@ const Plots = (() => {
         pen.strokeStyle = ink; pen.lineWidth = 1.8;
         path(smoothed(s.y)); pen.stroke();
         if (s.x.length === 1) { pen.fillStyle = ink; pen.beginPath(); pen.arc(X(s.x[0]), Y(s.y[0]), 3, 0, 7); pen.fill(); }
-        // What is not finite is marked at the foot.
+        // What does not fit is marked at the top, what is not finite at the foot.
+        s.x.forEach((x, i) => { if (Number.isFinite(s.y[i]) && s.y[i] > y1) { pen.fillStyle = ink; pen.fillRect(X(x) - 1.5, 0, 3, 7); } });
         pen.fillStyle = colour("bad");
         s.x.forEach((x, i) => { if (!Number.isFinite(s.y[i])) pen.fillRect(X(x) - 1, h - pad.bottom - 6, 2, 6); });
       }
@@ -141,7 +160,7 @@ const Plots = (() => {
       }
       pen.restore();
       canvas.setAttribute("aria-label", `${options.label}. ` + shown.map((s) =>
-        `${s.name}: ${s.y.length} points, from ${write(s.y[0] ?? NaN)} to ${write(s.y[s.y.length - 1] ?? NaN)}`).join("; "));
+        `${s.name}: ${s.y.length} point${s.y.length === 1 ? "" : "s"}, from ${write(s.y[0] ?? NaN)} to ${write(s.y[s.y.length - 1] ?? NaN)}`).join("; "));
     }
     function nearest(s, x) {
       let low = 0, high = s.x.length - 1;

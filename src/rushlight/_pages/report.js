@@ -67,7 +67,7 @@
     small("Learning rate", "", { zero: true, format: (v) => significant(v) }, () => series(rateNames()));
     small("Gradient norm", "of all layers together, where measured", { log: true }, () =>
       data.layers.steps.length ? [{ name: "gradient norm", colour: "c1", x: data.layers.steps, y: numbers(data.layers.total) }] : []);
-    small("Step time", "", { zero: true, format: seconds }, () => series(["step time"]));
+    small("Step time", "marks at the top: longer", { zero: true, robust: true, format: seconds }, () => series(["step time"]));
     small("Memory", "of tensors", { zero: true, format: bytes, base: 1024 }, () => series(["memory in use", "memory peak"], ["in use", "peak so far"]));
     for (const name of others()) small(name, "", {}, () => series([name]));
   }

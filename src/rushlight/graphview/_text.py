@@ -55,7 +55,7 @@ def head_of(steps: Sequence[Step]) -> str:
         kept += " (freed by a backward pass)"
     ops = len(steps) - leaves
     return (
-        f"{ops} operation{'s' * (ops != 1)}, {leaves} lea{'ves' if leaves != 1 else 'f'}; "
+        f"{ops:,} operation{'s' * (ops != 1)}, {leaves:,} lea{'ves' if leaves != 1 else 'f'}; "
         f"{kept} kept for backward"
     )
 
