@@ -234,13 +234,14 @@ struct LuUnpack : Composite {
           "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
           "Note: this function is intended to be used with the output produced by "
           "torch.linalg.lu_factor");
-    Var none = empty({0}, lu.dtype(), lu.device());
+    // Each one its own: whoever writes to one of them resizes no other.
+    auto none = [&] { return empty({0}, lu.dtype(), lu.device()); };
     if (unpack_pivots)
       check_pivots(pivots, 1, lu.size(-2),
                    "lu_unpack: pivots passed to lu_unpack must be between 1 and LU.size(-2) "
                    "inclusive. Did you properly pass the result of lu_factor?");
-    return {unpack_pivots ? permutation(pivots, lu.size(-2), lu.dtype()) : none,
-            unpack_data ? lower_of(lu) : none, unpack_data ? upper_of(lu) : none};
+    return {unpack_pivots ? permutation(pivots, lu.size(-2), lu.dtype()) : none(),
+            unpack_data ? lower_of(lu) : none(), unpack_data ? upper_of(lu) : none()};
   }
 };
 RL_OP(LuUnpack)

@@ -6,6 +6,14 @@ namespace rl {
 
 namespace {
 
+// Whether its elements are at hand, and not those of a batch or of a recording.
+bool is_readable(const Var& w) { return has_data(w.get()) && !batch_of(w.get()) && !recording; }
+
+bool any_negative(const Var& w) {
+  Plain plain;
+  return ops::whole_number(ops::sum_all(w >= Var(0))) < w.numel();
+}
+
 void check_weights(const Var& w, const char* name, bool whole, int64_t count) {
   check(w.dim() <= 1, "cov(): expected ", name, " to have one or fewer dimensions but got ", name,
         " with ", w.dim(), " dimensions");
@@ -16,6 +24,7 @@ void check_weights(const Var& w, const char* name, bool whole, int64_t count) {
         " to have the same numel as there are "
         "observations in the input but got ",
         w.numel(), " != ", count);
+  check(!is_readable(w) || !any_negative(w), "cov(): ", name, " cannot be negative");
 }
 
 Var covariance(const Var& input, int64_t correction, const Var& fweights, const Var& aweights) {
@@ -37,8 +46,7 @@ Var covariance(const Var& input, int64_t correction, const Var& fweights, const 
   }
   Var total = w ? ops::sum_all(w) : Var(double(count)), mean, norm;
   if (w) {
-    bool readable = has_data(w.get()) && !batch_of(w.get()) && !recording;
-    check(!readable || ops::number(ops::to(total, DType::F64)) != 0,
+    check(!is_readable(w) || ops::number(ops::to(total, DType::F64)) != 0,
           "cov(): weights sum to zero, can't be normalized");
     mean = ops::sum(x * w, {1}, true) / total;
     norm = total - (aweights ? Var(double(correction)) * ops::sum_all(w * aweights) / total

@@ -120,10 +120,12 @@ struct Polygamma : Composite {
 };
 RL_OP(Polygamma)
 
-struct Mvlgamma : Composite {
+struct Mvlgamma : General {
   static constexpr auto signature = "mvlgamma(Tensor input, int p)";
+  static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
       "mvlgamma(x, p): the logarithm of the gamma function of p dimensions, a sum of lgamma.";
+  static constexpr auto saves = "input";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t p) {
     check(p >= 1, "mvlgamma: p has to be greater than or equal to 1, got ", p);
@@ -131,6 +133,16 @@ struct Mvlgamma : Composite {
     Var sum = lgamma(x);
     for (int64_t i = 1; i < p; i++) sum = sum + lgamma(x - Var(0.5 * double(i)));
     return p == 1 ? sum : sum + Var(0.25 * double(p) * double(p - 1) * std::log(M_PI));
+  }
+  // Summed before a gradient meets it: an infinite one has one product, and no NaN, at a pole.
+  static Var slope(const Var& x, int64_t p) {
+    Var sum = digamma(x);
+    for (int64_t i = 1; i < p; i++) sum = sum + digamma(x - Var(0.5 * double(i)));
+    return sum;
+  }
+  static void vjp(Back& b, const In& input, int64_t p) { b[0] = b.g() * slope(*input, p); }
+  static void jvp(Push& p, const Var& input, int64_t order) {
+    if (p.t(0)) p.add(p.t(0) * slope(input, order));
   }
 };
 RL_OP(Mvlgamma)

@@ -12,7 +12,7 @@ from registry import ENTRIES, is_pointwise, path, samples_of
 LARGEST = 300
 SEEDS = 3
 # What follows a call: PyTorch conjugates lazily, and its statistics have no gradients.
-LATER = {"conj": ".resolve_conj()"}
+LATER = dict.fromkeys(["adjoint", "conj"], ".resolve_conj()")
 LATER |= dict.fromkeys(["native_batch_norm", "native_layer_norm"], "[0]")
 
 

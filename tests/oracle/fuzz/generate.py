@@ -362,7 +362,8 @@ class Generator:
             if self.random.random() < 0.15:
                 options += ", materialize_grads=True"
             result = self.new()
-            if not self.do(f"{result} = torch.autograd.grad({loss}, [{name}], {options})"):
+            done = self.do(f"{result} = torch.autograd.grad({loss}, [{name}], {options})")
+            if not done or self.session.ended:
                 return
             part = self.value(result)[0]
             if part is None or not part.requires_grad:

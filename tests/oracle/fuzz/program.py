@@ -180,9 +180,7 @@ class Session:
         self.program.statements.append(statement)
         errors = {}
         for name, space in self.spaces.items():
-            if self.before:
-                self.before(self.program, name)
-            errors[name] = attempt(statement, space)
+            errors[name] = self.attempt(statement, name, space)
         theirs, ours = errors["torch"], errors["rushlight"]
         self.measure()
         if theirs is None and ours is None:
@@ -206,6 +204,12 @@ class Session:
             if not self.ended:
                 self.compare()
         return False
+
+    def attempt(self, statement, library, space):
+        """Its exception, or None. A crash is that library's."""
+        if self.before:
+            self.before(self.program, library)
+        return attempt(statement, space)
 
     def measure(self):
         """The tolerance of what the last statement made or wrote."""
@@ -251,7 +255,7 @@ class Session:
         for name, other in SLOWLY.items():
             text = text.replace(f"torch.func.{name}(", f"{other}(")
         space = dict(self.spaces["torch"])
-        if text == statement.text or attempt(Statement(text), space):
+        if text == statement.text or self.attempt(Statement(text), "torch", space):
             return None
         for name in statement.defines:
             theirs = account(space[name], torch, with_grad=False)
@@ -273,7 +277,7 @@ class Session:
                 text = re.sub(
                     r"backward\((?!.*_graph=)", "backward(retain_graph=True, ", statement.text
                 )
-                error = attempt(Statement(text), space)
+                error = self.attempt(Statement(text), "torch", space)
                 if "saved tensor hooks" in str(error):  # PyTorch's transforms refuse this mode
                     return
         if error:
