@@ -40,7 +40,9 @@ class Matrices(Maker):
         return (a @ a.mH + (a @ a.mH).mH) / 2
 
     def lower(self, *batch_and_size):
-        return self.square(*batch_and_size).tril()
+        """A triangle with a real diagonal, as Cholesky's factors have."""
+        a = self.square(*batch_and_size)
+        return a.tril(-1) + torch.diag_embed(a.diagonal(0, -2, -1).real)
 
     def layouts(self, make, *shape):
         """The same kind of matrix in rows, in columns, spread out, and a batch of two."""
