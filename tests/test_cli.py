@@ -53,9 +53,31 @@ def test_demo_stops_in_time(capsys):
     assert "nats per letter" in capsys.readouterr().out
 
 
-def test_demo_says_at_once_that_it_cannot_write(capsys):
-    assert cli.main(["demo", "--report", "/no/such/folder/x.html"]) == 2
-    assert "cannot write /no/such/folder/x.html" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "command",
+    ["demo --report", "run --report", "doctor --html", "doctor --json", "graph -o", "profile -o",
+     "bench --json"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_named_before_anything_runs(command, capsys, tmp_path):
+    (tmp_path / "folder.html").mkdir()
+    for path, why in (("/no/such/x.html", "no folder"), (tmp_path / "folder.html", "a folder")):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([*command.split(), str(path), "train.py"])
+        error = capsys.readouterr().err
+        assert f"cannot write {path}" in error
+        assert why in error
+
+
+def test_a_file_is_written_where_it_was_asked_for(tmp_path):
+    """Whatever folder the program goes to."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "train.py").write_text(
+        "import os, torch\nos.chdir('inner')\ntorch.ones(2, requires_grad=True).sum().backward()\n"
+    )
+    for command in (["run", "--report"], ["doctor", "--html"], ["graph", "-o"], ["profile", "-o"]):
+        line = [sys.executable, "-m", "rushlight", *command, f"{command[0]}.html", "train.py"]
+        subprocess.run(line, cwd=tmp_path, check=True, capture_output=True)
+        assert (tmp_path / f"{command[0]}.html").exists()
 
 
 def test_characters_survive_the_round_trip():

@@ -76,6 +76,27 @@ def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
     return parse
 
 
+def written(text: str) -> str:
+    """The type of an option that names a file to write: its full path.
+
+    What cannot be written is said before a program runs for hours.
+
+    >>> import os
+    >>> from rushlight.cli import written
+    >>> os.path.basename(written("report.html"))
+    'report.html'
+    """
+    path = os.path.abspath(text)
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"cannot write {text}: it is a folder")
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise argparse.ArgumentTypeError(f"cannot write {text}: there is no folder {folder}")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise argparse.ArgumentTypeError(f"cannot write {text}: it is not allowed")
+    return path
+
+
 # -- the commands ---------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from rushlight.cli import positive
+from rushlight.cli import positive, written
 
 EXAMPLES = (
     ("rushlight bench", "all of the README's table: some minutes"),
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads", type=positive(int), default=os.cpu_count() or 1, help="of each (all cores)"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
-    parser.add_argument("--json", metavar="FILE", help="also write the rows there")
+    parser.add_argument("--json", type=written, metavar="FILE", help="also write the rows there")
     parser.add_argument("--plots", metavar="FOLDER", help="also draw the ratios there, as SVG")
 
 

@@ -7,10 +7,8 @@ with the loss and the rest, whose place it says.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 
-from rushlight.cli import positive
+from rushlight.cli import positive, written
 
 EXAMPLES = (
     ("rushlight demo", "35 seconds of training"),
@@ -26,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
     parser.add_argument(
         "--report",
+        type=written,
         metavar="FILE",
         default="rushlight-demo.html",
         help="the page to write (rushlight-demo.html)",
@@ -38,7 +37,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from rushlight import _demo
 
-    if arguments.report and not os.access(os.path.dirname(arguments.report) or ".", os.W_OK):
-        print(f"rushlight demo: error: cannot write {arguments.report}", file=sys.stderr)
-        return 2
     return _demo.run(arguments.steps, arguments.seconds, arguments.seed, arguments.report)

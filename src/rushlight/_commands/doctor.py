@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from typing import Any
+
+from rushlight.cli import written
 
 PROGRAM = True
 EXAMPLES = (
@@ -37,9 +38,17 @@ class _List(argparse.Action):
         parser.exit()
 
 
+def _json(text: str) -> str:
+    return text if text == "-" else written(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - is stdout")
-    parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
+    parser.add_argument(
+        "--json", type=_json, metavar="FILE", help="write the report as JSON; - is stdout"
+    )
+    parser.add_argument(
+        "--html", type=written, metavar="FILE", help="write the report as one HTML page"
+    )
     parser.add_argument(
         "--silence", metavar="NAME", action="append", default=[], help="leave out a finding"
     )
@@ -77,4 +86,4 @@ def _write(doctor: Any, arguments: argparse.Namespace) -> None:
         doctor.to_json(arguments.json)
     print(f"\n{doctor.to_text()}")
     if arguments.html:
-        print(f"\nreport: {os.path.abspath(arguments.html)}")
+        print(f"\nreport: {arguments.html}")

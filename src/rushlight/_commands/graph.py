@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from rushlight.cli import positive
+from rushlight.cli import positive, written
 
 PAGES, DRAWINGS, DOTS, TEXTS = (".html", ".htm"), (".svg",), (".dot", ".gv"), (".txt",)
 PROGRAM = True
@@ -29,7 +29,7 @@ def _output(path: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{path!r} should end in .html (a page), .svg (a drawing), .dot or .txt"
         )
-    return path
+    return written(path)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             del program[-2:]
         except argparse.ArgumentTypeError:
             pass  # the program's own
+    path = arguments.output or os.path.abspath("graph.html")
     with Catcher(arguments.step, arguments.goes_on) as caught:
         status = _run.finished(arguments.program)
     if caught.graph is None:
@@ -127,7 +128,6 @@ def run(arguments: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
         return status or 1
-    path = os.path.abspath(arguments.output or "graph.html")
     write(caught.graph, path, _run.program_name(arguments.program))
     print(f"{caught.graph!r}\nwritten to {path}", file=sys.stderr)
     return status

@@ -7,11 +7,10 @@ line with forward and backward joined, the memory's course, and the lines that h
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
-from rushlight.cli import positive
+from rushlight.cli import positive, written
 
 PROGRAM = True
 EXAMPLES = (
@@ -23,8 +22,9 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", default="profile.html", metavar="FILE", help="the page (profile.html)"
-    )
+        "-o", "--output", type=written, default="profile.html", metavar="FILE",
+        help="the page (profile.html)",
+    )  # fmt: skip
     parser.add_argument(
         "--steps", type=positive(int), default=20, help="steps of the optimizer to record (20)"
     )
@@ -89,9 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     with Recorder(arguments.steps, arguments.wait, arguments.goes_on) as recorder:
         status = _run.finished(arguments.program)
-    path = os.path.abspath(arguments.output)
     title = f"Profile of {_run.program_name(arguments.program)}"
-    recorder.profile.to_html(path, title=title)
-    what = f"{max(0, recorder.seen - arguments.wait)} steps" if recorder.seen else "the program"
-    print(f"profile of {what}: {path}", file=sys.stderr)
+    recorder.profile.to_html(arguments.output, title=title)
+    steps = max(0, recorder.seen - arguments.wait)
+    what = f"{steps} step{'s' * (steps != 1)}" if recorder.seen else "the program"
+    print(f"profile of {what}: {arguments.output}", file=sys.stderr)
     return status

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 
+from rushlight.cli import written
+
 PROGRAM = True
 EXAMPLES = (
     ("rushlight run train.py --epochs 3", "a script, with its own arguments"),
@@ -19,12 +21,21 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--report", metavar="FILE", help="write a page about the training")
+    parser.add_argument(
+        "--report", type=written, metavar="FILE", help="write a page about the training"
+    )
     parser.add_argument(
         "--serve", action="store_true",
         help="show that page in a browser while the program runs (on this machine alone)",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=0, help="the port of --serve (any)")
+    parser.add_argument("--port", type=_port, default=0, help="the port of --serve (any)")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 65536:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text}")
+    return port
 
 
 def run(arguments: argparse.Namespace) -> int:
