@@ -25,6 +25,19 @@ def test_info_tells_what_is_installed(capsys):
         assert word in text
 
 
+@pytest.mark.parametrize("command", ["info", "--help", "doctor --list", "doctor --help"])
+def test_a_reader_that_leaves_is_no_error(command):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", *command.split()],
+        stdout=writing, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)  # argparse does not mind that its help was not read
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from rushlight import _commands
 from rushlight._missing import near
 
-__all__ = ["Parser", "commands", "main", "parser_of", "positive"]
+__all__ = ["Parser", "commands", "main", "parser_of", "positive", "written"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -207,26 +207,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        module, arguments = _understood(given)
+    except SystemExit:  # after help, a list or a version
+        if not _flushed():
+            return 1
+        raise
+    except BrokenPipeError:
+        _flushed()
+        return 1
+    if getattr(module, "PROGRAM", False):  # whose errors and interruptions are its own affair
+        return int(module.run(arguments))
+    try:
+        status = int(module.run(arguments))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        status = 1
+    return status if _flushed() else 1
+
+
+def _flushed() -> bool:
+    """Whether someone reads standard output to its end; otherwise the rest is for nobody."""
+    try:
+        sys.stdout.flush()
+        return True
+    except BrokenPipeError:
+        # Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+
+
+def _understood(given: list[str]) -> tuple[Any, argparse.Namespace]:
+    """A command and its arguments."""
     if not given or given[0] not in commands():
         parser = _top_parser()
         if given and not given[0].startswith("-"):
             parser.error(f"unknown command {given[0]!r}{_meant(given[0], commands())}")
         parser.parse_args(given)
         parser.error(f"expected a command: {', '.join(commands())}")
-    module, arguments = _parse(given[0], given[1:])
-    if getattr(module, "PROGRAM", False):  # whose errors and interruptions are its own affair
-        return int(module.run(arguments))
-    try:
-        status = int(module.run(arguments))
-        sys.stdout.flush()
-        return status
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader left; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    return _parse(given[0], given[1:])
 
 
 if __name__ == "__main__":

@@ -32,9 +32,11 @@ class _List(argparse.Action):
         from rushlight._terminal import paint
         from rushlight.doctor._check import all_checks
 
+        lines = []
         for name, check in all_checks().items():
             summary = (check.__doc__ or "").strip().splitlines()[0]
-            print(f"{paint(f'{name:<32}', 'bold')}{check.severity:<9}{summary}")
+            lines.append(f"{paint(f'{name:<32}', 'bold')}{check.severity:<9}{summary}\n")
+        sys.stdout.write("".join(lines))
         parser.exit()
 
 
