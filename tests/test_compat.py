@@ -123,6 +123,10 @@ class TestWhatIsMissing:
         assert "torch.nn.Linear" in missing.hint
         assert found.names["torch.nn.Linear"].present
 
+    def test_names_of_private_modules_have_hints_too(self, tmp_path):
+        (missing,) = report("import torch\ntorch._tensor.Tensr", tmp_path).missing
+        assert "torch._tensor.Tensor" in missing.hint
+
     @pytest.mark.parametrize(
         "text",
         [

@@ -555,6 +555,7 @@ _methods: dict[str, Any] = {
         resize_as_, set_, __reversed__, __copy__, untyped_storage, type_as,
     )
 }  # fmt: skip
+del __dir__  # dir() of this module would call it
 for _name, *_example in (
     ("unsqueeze", "2, 3", "-1", "2, 3, 1"), ("squeeze", "1, 3, 1", "0", "3, 1"),
     ("t", "2, 3", "", "3, 2"), ("transpose", "2, 3, 5", "0, 2", "5, 3, 2"),
