@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from rushlight.distributed._buffers import Call
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SPINS = 200  # tests of a request before other processes get the core
-_YIELDS = 0.002  # seconds of giving way before sleeping
-_SHORTEST, _LONGEST = 0.00005, 0.0005  # seconds of sleep between tests, then
+_SPINS = 60  # tests of a request in vain before other processes get the core
+_AGAIN = 3  # and after each sleep
+_MOVES = 3e-6  # seconds: a test that takes longer has moved data
+_SHORTEST, _LONGEST = 0.00001, 0.0005  # seconds of sleep between tests
 _SLEEP = 0.0002  # the same for the thread
 
 
@@ -104,17 +105,17 @@ class Work:
 
     def _run(self, seconds: float | None = None) -> None:
         """Waits, with an eye on the clock and on the other processes."""
-        spins = 0
+        clock = time.monotonic
+        idle, before = 0, clock()
         while not self._poll():
-            spins += 1
-            if spins < _SPINS:
-                continue
-            waited = time.monotonic() - self._since
-            self._group._check(self, waited, seconds)
-            if waited < _YIELDS:
-                os.sched_yield()
-            else:
+            now = clock()
+            idle = 0 if now - before > _MOVES else idle + 1
+            if idle >= _SPINS:
+                waited = now - self._since
+                self._group._check(self, waited, seconds)
                 time.sleep(min(max(_SHORTEST, waited * 0.03), _LONGEST))
+                idle, now = _SPINS - _AGAIN, clock()
+            before = now
         if self._error is not None:
             raise self._error
 
