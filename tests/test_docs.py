@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import importlib
 import math
 import pkgutil
@@ -93,6 +94,25 @@ def test_files_named_by_a_page_exist(page):
     named = re.findall(r"`((?:\w+/)+\w+\.(?:cpp|h|py|md))`", page.read_text(encoding="utf-8"))
     bases = [ROOT, ROOT / "csrc", ROOT / "csrc" / "kernels"]
     assert [n for n in named if not any((b / n).exists() for b in bases)] == []
+
+
+def test_what_is_said_to_be_missing_is_missing():
+    """Names in the list of what rushlight lacks are absent, or say that they are left out."""
+    page = (ROOT / "docs" / "guide" / "coming-from-pytorch.md").read_text(encoding="utf-8")
+    lists = re.findall(
+        r"- \*\*(?:Parts of the library|Single functions)\*\*.*?(?=\n- )", page, re.S
+    )
+    named = {name for text in lists for name in re.findall(r"`([\w.]+)`", text)} - {"hub"}
+    assert len(named) >= 10
+    for name in sorted(named):
+        try:
+            found = functools.reduce(getattr, name.split("."), torch)
+        except AttributeError:
+            continue
+        if isinstance(found, torch.dtype):
+            raise AssertionError(f"{name} is there")
+        said = getattr(found, "__doc__", "") or repr(type(found))
+        assert "left out" in said or "names only" in said or "AbsentDtype" in said, name
 
 
 def test_plots_show_the_readme(tmp_path):

@@ -1,4 +1,4 @@
-"""What needs several processes, in a build that runs in one: names, which raise when used."""
+"""Parts of torch.distributed that are left out: names, which raise when used."""
 
 from __future__ import annotations
 
@@ -7,32 +7,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn
 
-_NO_GROUP = (
-    "Default process group has not been initialized, please make sure to call init_process_group: "
-    "this build of rushlight runs in one process; ask torch.distributed.is_initialized() first"
-)
-_NO_PACKAGE = (
-    "needs several processes, and this build of rushlight runs in one: ask "
-    "torch.distributed.is_available() first"
-)
+_LEFT_OUT = "rushlight leaves this part of torch.distributed out"
 
 
 def _function(module: str, name: str) -> Any:
     path = f"torch{module.removeprefix('rushlight')}.{name}"
 
     def absent(*args: Any, **kwargs: Any) -> NoReturn:
-        raise ValueError(f"{path}(): {_NO_GROUP}")
+        raise RuntimeError(f"{path}(): {_LEFT_OUT}")
 
     absent.__module__ = module
     absent.__name__ = absent.__qualname__ = name
-    absent.__doc__ = f"""Raises: there is no process group.
+    absent.__doc__ = f"""Raises: it is left out.
 
     >>> import rushlight as torch
     >>> import rushlight{module.removeprefix("rushlight")}
     >>> {path}()
     Traceback (most recent call last):
         ...
-    ValueError: {path}(): Default process group has not been initialized...
+    RuntimeError: {path}(): rushlight leaves this part of torch.distributed out
     """
     return absent
 
@@ -41,9 +34,9 @@ def _class(module: str, name: str) -> type:
     path = f"torch{module.removeprefix('rushlight')}.{name}"
 
     def new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"{path} {_NO_PACKAGE}")
+        raise RuntimeError(f"{path}: {_LEFT_OUT}")
 
-    doc = f"""A part of programs of several processes: nothing is one, and making one raises.
+    doc = f"""Left out: nothing is one, and making one raises.
 
     >>> import rushlight as torch
     >>> import rushlight{module.removeprefix("rushlight")}
@@ -54,5 +47,5 @@ def _class(module: str, name: str) -> type:
 
 
 def absent(module: str, names: Iterable[str]) -> dict[str, Any]:
-    """The members of a module that need several processes, by name; classes are capitalised."""
+    """The members of a module that are left out, by name; classes are capitalised."""
     return {name: (_class if name[0].isupper() else _function)(module, name) for name in names}

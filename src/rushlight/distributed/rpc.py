@@ -11,7 +11,7 @@ globals().update(_absent(__name__, _NAMES))
 
 
 def is_available() -> bool:
-    """False: this build runs in one process.
+    """False: calls between processes are left out.
 
     >>> import rushlight.distributed.rpc as rpc
     >>> rpc.is_available()
