@@ -99,9 +99,7 @@ def test_files_named_by_a_page_exist(page):
 def test_what_is_said_to_be_missing_is_missing():
     """Names in the list of what rushlight lacks are absent, or say that they are left out."""
     page = (ROOT / "docs" / "guide" / "coming-from-pytorch.md").read_text(encoding="utf-8")
-    lists = re.findall(
-        r"- \*\*(?:Parts of the library|Single functions)\*\*.*?(?=\n- )", page, re.S
-    )
+    lists = re.findall(r"- \*\*(?:Parts of|Single functions).*?(?=\n- )", page, re.S)
     named = {name for text in lists for name in re.findall(r"`([\w.]+)`", text)} - {"hub"}
     assert len(named) >= 10
     for name in sorted(named):
@@ -109,10 +107,8 @@ def test_what_is_said_to_be_missing_is_missing():
             found = functools.reduce(getattr, name.split("."), torch)
         except AttributeError:
             continue
-        if isinstance(found, torch.dtype):
-            raise AssertionError(f"{name} is there")
-        said = getattr(found, "__doc__", "") or repr(type(found))
-        assert "left out" in said or "names only" in said or "AbsentDtype" in said, name
+        said = f"{type(found).__name__} {found.__doc__}"
+        assert re.search("left out|names only|AbsentDtype", said), name
 
 
 def test_plots_show_the_readme(tmp_path):
