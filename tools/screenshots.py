@@ -7,6 +7,8 @@ Needs Chromium on the PATH (or RUSHLIGHT_CHROMIUM).
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +19,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples")]
 
 
 def pages(folder: Path) -> None:
-    """Trains for a while and writes the three pages."""
+    """Trains for a while and writes the pages."""
     import char_gpt
     import rushlight as torch
     from rushlight.profiler import profile
@@ -28,7 +30,7 @@ def pages(folder: Path) -> None:
     data = torch.tensor([letters.index(c) for c in text])
     model = char_gpt.GPT(len(letters), length=32, width=32, layers=3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 300)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 600)
 
     def loss() -> Any:
         at = torch.randint(0, len(data) - 33, (16,))
@@ -43,9 +45,9 @@ def pages(folder: Path) -> None:
         schedule.step()
 
     with torch.report(
-        folder / "report.html", model, optimizer, title="Training report", budget=0.2
+        folder / "report.html", model, optimizer, title="Training report", budget=0.03
     ):
-        for _ in range(300):
+        for _ in range(600):
             step()
     with profile(with_stack=True, profile_memory=True) as prof:
         for _ in range(4):
@@ -54,6 +56,20 @@ def pages(folder: Path) -> None:
     torch.graph(loss, model, measure=True).to_html(
         folder / "graph.html", title="Graph of a small GPT"
     )
+    patient(folder)
+
+
+def patient(folder: Path) -> None:
+    """What the doctor says of the program of its tutorial."""
+    import rushlight as torch
+
+    page = (ROOT / "docs" / "tutorials" / "doctor.md").read_text(encoding="utf-8")
+    source = re.findall(r"```python\n(.*?)```", page, re.S)[0]
+    with contextlib.chdir(folder):  # lines are named as one sees them there
+        Path("train.py").write_text(source, encoding="utf-8")
+        with torch.doctor() as doctor:
+            exec(compile(source, folder / "train.py", "exec"), {"__name__": "train"})
+        doctor.to_html("doctor.html", title="train.py")
 
 
 def main() -> int:
@@ -66,7 +82,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as made, browser.Browser() as tab:
         folder = Path(made)
         pages(folder)
-        for name in ("graph", "report", "profile"):
+        for name in ("graph", "report", "profile", "doctor"):
             tab.size(1200, 760)
             tab.open(folder / f"{name}.html")
             if name == "graph":
