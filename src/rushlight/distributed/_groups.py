@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from datetime import timedelta
 
 from rushlight.distributed import _world
@@ -91,16 +90,6 @@ class ProcessGroup:
     def _main_device(self) -> str:
         """Where objects and barriers go: main memory, if the group has an engine for it."""
         return "cpu" if "cpu" in self._engines else "cuda"
-
-    def _await_key(self, key: str, rank: int, end: float) -> bool:
-        """Whether a key comes in time, and before the process that writes it has gone."""
-        pause = 0.0005
-        while not self._store.check([key]):
-            if time.monotonic() > end or self._ranks[rank] in self._world.gone:
-                return self._store.check([key])
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
-        return True
 
     def _check(self, work: Work, waited: float, seconds: float | None) -> None:
         """Raises if a collective can't end: another was called, a process has gone, too late."""

@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 
 from rushlight.distributed._buffers import start
-from rushlight.distributed._errors import DistBackendError
+from rushlight.distributed._errors import DistBackendError, DistNetworkError
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def monitored_barrier(
         _await_all(members, key, seconds, wait_all_ranks)
         return
     members._store.set(f"{key}/{members.rank()}", b"1")
-    if not members._await_key(f"{key}/go", 0, time.monotonic() + seconds):
+    if not await_key(members, f"{key}/go", 0, time.monotonic() + seconds):
         raise DistBackendError(
             f"Rank {members._world.rank} successfully reached monitoredBarrier, but received "
             f"errors while waiting for send/recv from rank {members._ranks[0]} in "
@@ -49,7 +49,7 @@ def _await_all(members: ProcessGroup, key: str, seconds: float, all_ranks: bool)
     end = time.monotonic() + seconds
     missing = []
     for rank in range(1, members.size()):
-        if not members._await_key(f"{key}/{rank}", rank, end):
+        if not await_key(members, f"{key}/{rank}", rank, end):
             missing.append(members._ranks[rank])
             if not all_ranks:
                 break
@@ -59,3 +59,17 @@ def _await_all(members: ProcessGroup, key: str, seconds: float, all_ranks: bool)
             f"monitoredBarrier in {seconds * 1000:.0f} ms{members._others()}"
         )
     members._store.set(f"{key}/go", b"1")
+
+
+def await_key(members: ProcessGroup, key: str, rank: int, end: float) -> bool:
+    """Whether a key comes in time, and before the process that writes it has gone."""
+    pause = 0.0005
+    try:
+        while not members._store.check([key]):
+            if time.monotonic() > end or members._ranks[rank] in members._world.gone:
+                return members._store.check([key])
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+    except DistNetworkError:  # the store went with the process that held it
+        return False
+    return True

@@ -16,6 +16,7 @@ import rushlight
 from rushlight import _C
 from rushlight.distributed import _nccl
 from rushlight.distributed._errors import DistBackendError
+from rushlight.distributed._monitored import await_key
 from rushlight.distributed._stream_work import StreamWork, watch
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -244,7 +245,7 @@ class Nccl:
         limit = members._timeout.total_seconds()
         end = time.monotonic() + limit
         for other in ranks:
-            if not members._await_key(f"nccl/{key}/{other}", other, end):
+            if not await_key(members, f"nccl/{key}/{other}", other, end):
                 gone = members._ranks[other] in members._world.gone
                 why = "has gone" if gone else f"did not come within {limit:g} s"
                 raise DistBackendError(
