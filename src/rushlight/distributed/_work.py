@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SPINS = 60  # tests of a request in vain before other processes get the core
 _AGAIN = 3  # and after each sleep
-_MOVES = 3e-6  # seconds: a test that takes longer has moved data
+_MOVES = 3e-6  # seconds: a test that takes longer, and twice as long as others, has moved data
+_LOOKS = 0.02  # seconds between looks at the other processes, although data moves
 _SHORTEST, _LONGEST = 0.00001, 0.0005  # seconds of sleep between tests
 _SLEEP = 0.0002  # the same for the thread
 
@@ -106,14 +107,18 @@ class Work:
     def _run(self, seconds: float | None = None) -> None:
         """Waits, with an eye on the clock and on the other processes."""
         clock = time.monotonic
-        idle, before = 0, clock()
+        idle, before, quickest = 0, clock(), 1.0
+        looked = before
         while not self._poll():
             now = clock()
-            idle = 0 if now - before > _MOVES else idle + 1
+            took = now - before
+            quickest = min(quickest, took)
+            idle = 0 if took > max(_MOVES, 2 * quickest) else idle + 1
+            if idle >= _SPINS or now - looked > _LOOKS:
+                looked = now
+                self._group._check(self, now - self._since, seconds)
             if idle >= _SPINS:
-                waited = now - self._since
-                self._group._check(self, waited, seconds)
-                time.sleep(min(max(_SHORTEST, waited * 0.03), _LONGEST))
+                time.sleep(min(max(_SHORTEST, (now - self._since) * 0.03), _LONGEST))
                 idle, now = _SPINS - _AGAIN, clock()
             before = now
         if self._error is not None:
