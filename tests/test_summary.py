@@ -84,3 +84,23 @@ def test_an_error_of_the_model_leaves_no_hook():
     with pytest.raises(RuntimeError):
         torch.summary(net, torch.ones(2, 5))
     assert not net._forward_hooks
+
+
+def test_lazy_layers_are_counted_as_what_they_become():
+    s = torch.summary(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.ones(2, 3))
+    assert (s.parameters, s.flops) == (16, 48)
+    assert [layer.kind for layer in s.layers] == ["Sequential", "Linear", "ReLU"]
+    s = torch.summary(nn.LazyLinear(4), torch.ones(2, 3))
+    assert (s.layers[0].kind, s.layers[0].flops) == ("Linear", 48)
+
+
+def test_recurrent_layers_have_their_products():
+    s = torch.summary(nn.LSTM(4, 8, batch_first=True), torch.ones(2, 5, 4))
+    assert s.flops == 2 * (2 * 5) * (4 * 8) * (4 + 8)
+
+
+def test_what_is_asked_for_when_something_is_not_given():
+    with pytest.raises(TypeError, match=r"give its input, or the input's shape"):
+        torch.summary(nn.Linear(2, 3))
+    with pytest.raises(TypeError, match="expected a module, got list"):
+        torch.summary([nn.Linear(2, 3)], torch.ones(2))

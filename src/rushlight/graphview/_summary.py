@@ -107,9 +107,15 @@ def summary(model: Any, *inputs: Any, depth: int | None = None, **kwargs: Any) -
     """
     from rushlight.utils.flop_counter import FlopCounterMode
 
+    if not isinstance(model, rushlight.nn.Module):
+        raise TypeError(f"summary(): expected a module, got {type(model).__name__}")
+    if not inputs and not kwargs and _wants_input(model):
+        raise TypeError(
+            "summary(): the model is run once to see shapes: give its input, or the input's shape, "
+            "as in summary(model, (8, 3, 32, 32))"
+        )
     given = [_input(value, model) for value in inputs]
-    found = Summary()
-    layers = _layers(model, found)
+    layers = _layers(model)
     hooks = [m.register_forward_hook(_noter(layer)) for m, layer in layers if not layer.shared]
     counter = FlopCounterMode(display=False)
     try:
@@ -118,7 +124,8 @@ def summary(model: Any, *inputs: Any, depth: int | None = None, **kwargs: Any) -
     finally:
         for hook in hooks:
             hook.remove()
-    root = type(model).__name__
+    root = layers[0][1].kind  # what it was when the run began: a lazy module has another name now
+    found = _counted(model, layers)
     for _, layer in layers:
         path = f"{root}.{layer.path}" if layer.path else root
         layer.flops = sum(counter.flop_counts.get(path, {}).values())
@@ -139,26 +146,38 @@ def _input(value: Any, model: Any) -> Any:
     return rushlight.zeros(tuple(value), dtype=first.dtype, device=first.device)
 
 
-def _layers(model: Any, found: Summary) -> list[tuple[Any, Layer]]:
+def _wants_input(model: Any) -> bool:
+    import inspect
+
+    return any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in inspect.signature(model.forward).parameters.values()
+    )
+
+
+def _layers(model: Any) -> list[tuple[Any, Layer]]:
     seen: set[int] = set()
-    counted: set[int] = set()
     layers = []
     for path, module in model.named_modules(remove_duplicate=False):
-        own = {id(p): p for p in module.parameters()}
         layer = Layer(path, type(module).__name__, path.count(".") + 1 if path else 0)
         layer.shared = id(module) in seen
-        layer.parameters = sum(p.numel() for p in own.values())
         seen.add(id(module))
         layers.append((module, layer))
-    for parameter in model.parameters():
-        if id(parameter) in counted:
-            continue
-        counted.add(id(parameter))
-        found.parameters += parameter.numel()
-        found.trainable += parameter.numel() if parameter.requires_grad else 0
-        found.parameter_bytes += parameter.nbytes
-    found.buffer_bytes = sum(buffer.nbytes for buffer in model.buffers())
     return layers
+
+
+def _counted(model: Any, layers: list[tuple[Any, Layer]]) -> Summary:
+    """Parameters as they are after the run: lazy modules have none before."""
+    for module, layer in layers:
+        layer.parameters = sum(p.numel() for p in module.parameters())
+        layer.kind = type(module).__name__
+    parameters = list(model.parameters())
+    return Summary(
+        parameters=sum(p.numel() for p in parameters),
+        trainable=sum(p.numel() for p in parameters if p.requires_grad),
+        parameter_bytes=sum(p.nbytes for p in parameters),
+        buffer_bytes=sum(buffer.nbytes for buffer in model.buffers()),
+    )
 
 
 def _noter(layer: Layer) -> Any:

@@ -151,6 +151,44 @@ def einsum_flop(equation: Any, *operands: Any, out_val: Any = None, **kwargs: An
     return 2 * math.prod(sizes.values())
 
 
+# By name: not all of them are among the ops of aten.
+_RECURRENT = {
+    f"{name}{form}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("", "_cell")
+}
+
+
+def _recurrent_weights(packet: Any, args: Sequence[Any]) -> tuple[list[list[Any]], int, Any]:
+    """The matrices of a recurrent layer by layer and direction (by input, by state, and what
+    projects that), how many of these meet its own input, and the state that it begins with."""
+    if packet.__name__.endswith("_cell"):
+        return [list(args[2:4])], 1, args[1]
+    # Two lists: the state of an LSTM has three dimensions, weights have two or one.
+    at = next(i for i, a in enumerate(args) if isinstance(a, (list, tuple)) and a[0].dim() == 2)
+    directions = 2 if args[at + 5] else 1
+    size = len(args[at]) // (directions * args[at + 2])
+    groups = [args[at][i : i + size] for i in range(0, len(args[at]), size)]
+    matrices = [[w for w in group if w.dim() == 2] for group in groups]
+    return matrices, directions, args[at - 1]
+
+
+def _recurrent_flop(packet: Any, args: Sequence[Any]) -> int:
+    """Every step multiplies by every matrix."""
+    steps = args[0].numel() // max(1, args[0].shape[-1])
+    groups, _, _ = _recurrent_weights(packet, args)
+    return 2 * steps * sum(w.numel() for group in groups for w in group)
+
+
+def _recurrent_backward(packet: Any, args: Sequence[Any], flops: int) -> int:
+    """A product for each matrix that learns, and one for what met it, unless nobody asks."""
+    steps = args[0].numel() // max(1, args[0].shape[-1])
+    groups, first, state = _recurrent_weights(packet, args)
+    state = state[0] if isinstance(state, (list, tuple)) else state
+    learnt = sum(w.numel() for group in groups for w in group if w.requires_grad)
+    of_input = 0 if args[0].requires_grad else sum(group[0].numel() for group in groups[:first])
+    of_state = 0 if state.requires_grad else sum(group[1].numel() for group in groups)
+    return 2 * steps * (learnt - of_input) + flops - 2 * state.shape[-2] * of_state
+
+
 _PRODUCTS = {
     aten.mm: (0, 1), aten.addmm: (1, 2), aten.bmm: (0, 1), aten.baddbmm: (1, 2),
     aten.convolution: (0, 1), aten.einsum: (1, 2),
@@ -166,6 +204,8 @@ def _backward_flop(packet: Any, args: Sequence[Any], flops: int) -> int:
         if packet is aten.einsum:
             factors = list(args[1]) if isinstance(args[1], (list, tuple)) else list(args[1:])
         return flops * sum(isinstance(t, Tensor) and t.requires_grad for t in factors)
+    if packet.__name__ in _RECURRENT:
+        return _recurrent_backward(packet, args, flops)
     if packet in (
         aten._scaled_dot_product_flash_attention_for_cpu,
         aten.scaled_dot_product_attention,
@@ -283,9 +323,12 @@ class FlopCounterMode(TorchDispatchMode):
         result = func(*args, **kwargs)
         packet = func.overloadpacket
         formula = self.flop_registry.get(packet)
-        if formula is None:
+        if formula is not None:
+            flops = formula(*args, **kwargs, out_val=result)
+        elif packet.__name__ in _RECURRENT:
+            flops = _recurrent_flop(packet, args)
+        else:
             return result
-        flops = formula(*args, **kwargs, out_val=result)
         path = [name for _, name in self._path]
         self._count(packet, flops, path)
         later = _backward_flop(packet, args, flops)
