@@ -62,15 +62,19 @@ def _holders() -> dict[Any, list[str]]:
                 names.append(name)
 
     seen: dict[int, Any] = {}
+    left = _ITEMS
 
     def look(name: str, value: Any, depth: int) -> None:
         kind = type(value)  # isinstance would wake up proxies
         if issubclass(kind, _C.Tensor):
             note(name, value)
             return
-        if depth > _DEPTH or id(value) in seen or len(seen) > _OBJECTS:
+        nonlocal left
+        if depth > _DEPTH or id(value) in seen or left < 0:
             return
         if issubclass(kind, (list, tuple)):
+            if value and type(value[0]) in (int, float, str, bytes):
+                return  # data, and much of it
             inner = [(f"{name}[{i}]", item) for i, item in enumerate(value[:1000])]
         elif issubclass(kind, dict) and not name.startswith("__"):
             inner = [(f"{name}[{key!r}]", item) for key, item in list(value.items())[:1000]]
@@ -80,6 +84,7 @@ def _holders() -> dict[Any, list[str]]:
         else:
             return
         seen[id(value)] = value
+        left -= len(inner)
         for path, item in inner:
             look(path, item, depth + 1)
 
@@ -88,7 +93,7 @@ def _holders() -> dict[Any, list[str]]:
     return found
 
 
-_DEPTH, _OBJECTS = 3, 20_000  # how far to look, and into how many things
+_DEPTH, _ITEMS = 3, 50_000  # how far to look, and at how many things
 
 
 def _of_program(kind: type) -> bool:
