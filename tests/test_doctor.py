@@ -122,7 +122,10 @@ def test_everything_is_put_back():
     from rushlight.nn.modules import _hooks
     from rushlight.optim.optimizer import Optimizer
 
-    watched = (torch.Tensor, Optimizer, torch.nn.Module, torch.GradScaler, _C, torch.no_grad)
+    watched = (
+        torch.Tensor, Optimizer, torch.nn.Module, torch.GradScaler, _C, torch.no_grad, torch,
+        torch.nn.functional,
+    )  # fmt: skip
     before = [dict(vars(owner)) for owner in watched]
     with torch.doctor():
         assert vars(torch.Tensor)["backward"] is not before[0]["backward"]
