@@ -6,19 +6,44 @@ variables come from.
 """
 
 import re
-from typing import NamedTuple
 
-import numpy as np
-
-from oracle.fuzz.compare import (
-    PRECISIONS,
-    TOLERANCES,
-    Fact,
-    account,
-    difference,
-    numbers,
-    readable,
-    unlike,
+from oracle.fuzz.cases import (
+    NORMS,
+    ONE_NODE,
+    always,
+    constant_derivative,
+    has_no_elements,
+    is_aliased,
+    is_call_for_nothing,
+    is_complex_half,
+    is_deficient,
+    is_empty,
+    is_function_of_derivative,
+    is_hermitian_here,
+    is_hook_of_jvp,
+    is_inference,
+    is_integral,
+    is_missing_there,
+    is_nan_beside,
+    is_nan_here,
+    is_nan_there,
+    is_node_asked_for,
+    is_nothing,
+    is_part_of_hidden,
+    is_permuted,
+    is_product_with_zeros,
+    is_seen_by_node,
+    is_single_precision,
+    is_singular,
+    is_tie,
+    is_written_unseen,
+    is_wrong_next,
+    is_wrong_tangent,
+    is_wrong_there,
+    is_zero,
+    is_zero_gradient,
+    is_zero_there,
+    is_zero_times_nan,
 )
 
 RECURRENT = r"(lstm|gru|rnn_tanh|rnn_relu)(_cell)?\("
@@ -136,6 +161,7 @@ USED_UP = [
     (r"make_dual", r"a second time", "a tangent shares parts of its primal's graph"),
     (r"trapz|trapezoid|\*\* ?-?\d|alpha=\(", r"a second time", "numbers are saved"),
     (r"copysign", r"saved by CopysignBackward0", "the sign's source is saved, not its sign"),
+    (r"ndtr\(", r"saved by SpecialNdtrBackward0", "the input is saved, not a multiple"),
     (r"kron", r"saved by MulBackward0", "PyTorch does not notice the write"),
     (r"checkpoint", r"torch.utils.checkpoint: ", "PyTorch does not notice the write"),
     (r"vmap.*m(in|ax|edian)\(", r"output 0 of M", "the result is saved"),
@@ -178,12 +204,14 @@ def allowance(program, ours, theirs, spaces):
     empty = any(is_empty(spaces["torch"].get(name)) for name in names)
     if ours is None and empty and re.search(NO_ELEMENTS, str(theirs)):
         return "no elements"
+    used = [spaces["torch"].get(name) for name in statement.variables]
+    if re.search(r"input matrix is singular", str(ours or theirs)) and any(map(is_deficient, used)):
+        return "a singular matrix"
     if ours is None:
         return reason_in(COMPUTED, statement.text, str(theirs))
     if theirs is not None:
         return reason_in(BOTH, statement.text, str(theirs))
     before = "\n".join(source.text for source in program.sources())
-    used = [spaces["torch"].get(name) for name in statement.variables]
     if re.search(r"a second time|modified by an inplace|update to inference", str(ours)):
         return "nothing is saved of no elements" if empty else reason_in(USED_UP, before, str(ours))
     if any(map(is_empty, used)) and re.search(r"implemented for|expected scalar type", str(ours)):
@@ -214,262 +242,10 @@ def stops(statement, error):
     return None
 
 
-def is_empty(value):
-    return hasattr(type(value), "numel") and value.numel() == 0
-
-
-def is_nothing(value):
-    """No gradient, or zero."""
-    if isinstance(value, (tuple, list)):
-        return all(map(is_nothing, value))
-    return value is None or (hasattr(value, "count_nonzero") and not value.count_nonzero())
-
-
-class Case(NamedTuple):
-    """A difference in one fact about a variable, after the last statement of a program."""
-
-    fact: Fact
-    name: str
-    program: object
-    spaces: dict
-
-    def values(self):
-        return self.fact.theirs["value"], self.fact.ours["value"]
-
-    def used(self):
-        """PyTorch's tensors in the last statement."""
-        values = map(self.spaces["torch"].get, self.program.statements[-1].variables)
-        return [v for v in values if hasattr(v, "numel")]
-
-    def after(self, pattern):
-        """Whether a statement that the last one depends on, or the last one, matches."""
-        return self.count(pattern) > 0
-
-    def count(self, pattern):
-        return sum(re.search(pattern, s.text) is not None for s in self.program.sources())
-
-
 COMPARES = r"\.(eq|ne|[lg][te]|less|greater|not_equal|logical)"
 NO_TANGENT = r"dual[^\n]*(scatter_reduce|binary_cross_entropy_with_logits)"
-NORMS = r"(batch|instance|layer|group)_norm"
 TIES = r"scatter_reduce.*'am(ax|in)'.*include_self=False"
 RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid|mvlgamma)\(.*out="
-# PyTorch's derivatives that differences contradict, or that leave a result out, by order.
-WRONG = [
-    (NORMS + "|logcumsumexp", 3),
-    (r"det\(|householder_product|orgqr|matrix_exp", 2),
-    (r"(jvp|dual|jacfwd|hessian)[^\n]*linalg\.(tensor)?solve(_ex)?\(", 2),
-    (r"linalg\.(solve|inv)(_ex)?\(", 3),
-    (r"special\.i1e?\(", 2),
-    (r"cholesky_(inverse|solve)|lstsq|triangular_solve", 1),
-]
-# The results of one node there, each of which has gradients by all arguments.
-ONE_NODE = r"(triangular_solve|lu_unpack|lstsq)\("
-NAN_THERE = r"norm|dist|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow"
-
-
-def is_constant(account, space):
-    """Whether a tensor that requires grad has no derivative by any variable of the program."""
-    library, tensor = space["torch"], account["tensor"]
-    leaves = [t for t in space.values() if isinstance(t, library.Tensor) and readable(t)]
-    leaves = [t for t in leaves if t.requires_grad and t.is_leaf and t._base is None]
-    with library.enable_grad():
-        loss = space["total"](tensor)
-    try:
-        grads = library.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
-    except RuntimeError as error:  # of what was overwritten or freed, or has no derivative there
-        unknown = r"modified by an inplace|a second time|implemented|of 0 elements"
-        return re.search(unknown, str(error)) is not None
-    return all(g is None or not g.numel() or bool(g.abs().max() < 1e-12) for g in grads)
-
-
-def constant_derivative(case):
-    """A derivative that depends on nothing may require grad or not, as its formula is written."""
-    if case.fact.theirs["requires_grad"]:
-        return is_constant(case.fact.theirs, case.spaces["torch"])
-    return is_constant(case.fact.ours, case.spaces["rushlight"])
-
-
-def is_zero_gradient(case):
-    """The gradient of such a constant is zero in one and missing in the other."""
-    given = [a for a in case.fact[2:] if a != "None"]
-    zero = len(given) == 1 and isinstance(given[0], dict) and not given[0]["value"].any()
-    first = "autograd.grad(" in case.program.statements[-1].text
-    again = case.count(r"func\.|dual|autograd\.|create_graph") > first
-    return zero and (again or case.after(ONE_NODE))
-
-
-def is_call_for_nothing(case):
-    """Hooks are called as often, but for gradients that are missing or zero."""
-
-    def calls(accounts):
-        zeros = [isinstance(a, dict) and not a["value"].any() for a in accounts]
-        return sum(a != "None" and not zero for a, zero in zip(accounts, zeros, strict=True))
-
-    return case.name == "log" and calls(case.fact.theirs) == calls(case.fact.ours)
-
-
-def is_permuted(case):
-    """Hooks see the same, in another order."""
-    if case.name != "log":
-        return False
-    theirs, ours = (account(space["log"], space["torch"]) for space in case.spaces.values())
-    for entry in theirs:
-        like = [n for n, other in enumerate(ours) if not difference(entry, other, 1e-3)]
-        if not like:
-            return False
-        del ours[like[0]]
-    return not ours
-
-
-def is_integral(case):
-    return not any(kind in case.fact.theirs["dtype"] for kind in ("float", "complex"))
-
-
-def is_missing_there(case):
-    return case.fact.theirs == "None"
-
-
-def is_inference(case):
-    return is_missing_there(case) and any(t.is_inference() for t in case.used())
-
-
-def is_seen_by_node(case):
-    """Which gradients of inputs that need none a hook of a node is shown."""
-    theirs = case.fact.theirs if isinstance(case.fact.theirs, list) else [case.fact.theirs]
-    seen = all(str(part) in ("True", "False") for part in theirs)
-    return case.name == "log" and seen and case.after("node_seen")
-
-
-def is_aliased(case):
-    """An argument of the statement lies in the memory of another."""
-    memories = [t.untyped_storage().data_ptr() for t in case.used()]
-    text = case.program.statements[-1].text
-    again = any(text.count(name) > 1 for name in case.program.statements[-1].variables)
-    return again or len(set(memories)) < len(memories)
-
-
-def is_single_precision(case):
-    """Of integers."""
-    target = case.spaces["torch"][re.search(r"out=(v\d+)", case.program.statements[-1].text)[1]]
-    others = [t for t in case.used() if t is not target]
-    whole = not any(t.is_floating_point() or t.is_complex() for t in others)
-    return whole and unlike(*case.values(), TOLERANCES["float32"]) is None
-
-
-def is_wrong_tangent(case):
-    """PyTorch's tangent has another dtype than its primal."""
-    pairs = [case.spaces[library][case.name] for library in ("torch", "rushlight")]
-    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        return False
-    theirs, ours = ({part.dtype for part in pair} for pair in pairs)
-    return len(theirs) > len(ours) == 1
-
-
-def is_nan_there(case):
-    """NaN in PyTorch where rushlight has a number, and no other difference."""
-    theirs, ours = case.values()
-    nan = theirs != theirs
-    number = (ours[nan] == ours[nan]).any()
-    return number and not unlike(theirs[~nan], ours[~nan], 1e-2) and case.after(NAN_THERE)
-
-
-def is_nan_here(case):
-    """NaN where PyTorch has a number, and no other difference."""
-    theirs, ours = case.values()
-    nan = ours != ours
-    return not unlike(theirs[~nan], ours[~nan], 1e-2)
-
-
-def is_written_unseen(case):
-    """What was saved was written through .data."""
-    sources = case.program.sources()
-    aliases = set().union(*(s.defines for s in sources if s.text.endswith(".data")))
-    return any(not s.defines and aliases & set(s.variables) for s in sources[1:])
-
-
-def is_wrong_there(case, more=0):
-    """Of an op whose derivatives PyTorch has wrong from this order on; most statements derive
-    once."""
-    orders = r"grad\(|backward\(|jvp|dual_level|jac|hess"
-    derived = sum(len(re.findall(orders, s.text)) for s in case.program.sources())
-    return any(case.after(pattern) and derived + more >= order for pattern, order in WRONG)
-
-
-def is_wrong_next(case):
-    """One that requires grad: its derivative is wrong."""
-    return is_wrong_there(case, 1)
-
-
-def is_hermitian_here(case):
-    """The gradient of a complex matrix of which one triangle is read."""
-    ours = case.fact.ours["value"]
-    square = ours.ndim >= 2 and ours.shape[-1] == ours.shape[-2] and np.iscomplexobj(ours)
-    return square and case.after("cholesky") and np.allclose(ours, ours.mT.conj())
-
-
-def is_nan_beside(case):
-    """NaN in both, where other elements have none."""
-    return all((value != value).any() for value in case.values())
-
-
-def is_hook_of_jvp(case):
-    """A hook of a result that was written afterwards."""
-    return case.name == "log" and case.after(r"func\.jvp")
-
-
-def is_tie(case):
-    return any(t.unique().numel() < t.numel() for t in case.used())
-
-
-def is_zero(case):
-    theirs, ours = case.values()
-    return not theirs.any() and not ours.any()
-
-
-def is_complex_half(case):
-    return case.fact.theirs["dtype"] == "complex32"
-
-
-def has_no_elements(case):
-    return 0 in case.fact.theirs["shape"]
-
-
-def is_node_asked_for(case):
-    """A custom Function does not run where its result is asked for."""
-    return case.name == "log" and case.after("Parts")
-
-
-def is_function_of_derivative(case):
-    """A custom Function before something whose derivative does not depend on its result: it runs
-    with zeros or not at all. All gradients were compared by now."""
-    derived = case.count(r"func\.|dual|autograd\.|create_graph")
-    return case.name == "log" and case.after("Parts") and derived > 0
-
-
-def is_product_with_zeros(case):
-    """PyTorch's zeros without memory: those of no dimensions, times a number, are float64."""
-    used = [t for t in case.used() if t._is_zerotensor()]
-    return case.fact.theirs["dtype"] == "float64" and any(not t.ndim for t in used)
-
-
-def is_singular(case):
-    """A matrix that has its full rank by rounding alone, if at all."""
-    arrays = [(array, PRECISIONS.get(dtype)) for array, dtype in map(numbers, case.used())]
-    matrices = [(a, p) for a, p in arrays if p and a.ndim > 1 and a.size]
-    return any((np.linalg.cond(a) > 0.1 / p).any() for a, p in matrices)
-
-
-def is_zero_times_nan(case):
-    """NaN where PyTorch has 0, the derivative of what is NaN by what has no part in it."""
-    theirs, ours = case.values()
-    nan = ours != ours
-    zero = not theirs[nan & (theirs == theirs)].any()
-    return zero and is_nan_here(case) and case.after("xlog")
-
-
-def always(case):
-    return True
 
 
 # Differences in one fact: its name, a pattern for the last statement, a test, the reason.
@@ -490,6 +266,12 @@ FACTS = [
     ("kind", DERIVES, is_seen_by_node, "gradients that are not needed"),
     ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
     ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
+    (
+        "requires_grad",
+        r"inference_mode\(\):\n|requires_grad_\(",
+        is_part_of_hidden,
+        "results are no views",
+    ),
     ("requires_grad", r"inference_mode\(\):\n.*shuffle", has_no_elements, "an alias, by mistake"),
     (
         "dtype",
@@ -520,6 +302,7 @@ FACTS = [
     ("length", DERIVES, is_hook_of_jvp, "the result of jvp is a view there"),
     ("value", r"(func|dual)[^\n]*" + TIES, always, "only what takes part is a tie"),
     ("kind", NO_TANGENT, is_missing_there, "PyTorch has no tangent, in silence"),
+    ("value", r"jvp[^\n]*scatter_reduce", is_zero_there, "PyTorch has no tangent, in silence"),
     ("kind", r"dual", is_inference, "PyTorch has no tangent, in silence"),
     (
         "requires_grad",
