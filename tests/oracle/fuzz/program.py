@@ -270,7 +270,9 @@ class Session:
         """Where PyTorch refuses to derive what was overwritten or freed: what it says if writes
         copy what was saved before, and nothing is freed."""
         # It does not copy what these save, or not before a part of it is written.
-        if any(re.search(r"max_pool|lu(_solve)?\(|dual", s.text) for s in self.program.sources()):
+        if any(
+            re.search(r"max_pool|lu(_solve)?\(|ormqr|dual", s.text) for s in self.program.sources()
+        ):
             return
         space = namespace(torch, self.program.constants)
         with torch.autograd.graph.allow_mutation_on_saved_tensors():
