@@ -110,8 +110,10 @@ class Lines:
         self._count = count = self._count + 1
         at = self._own + count % _RING * _ENTRY
         memory = self._memory
+        struct.pack_into("<Q", memory, at, 0)  # who reads meanwhile finds no entry
         memory[at + 16 : at + 16 + len(entry[1])] = entry[1]
-        struct.pack_into("<QQ", memory, at, count, entry[0])
+        struct.pack_into("<Q", memory, at + 8, entry[0])
+        struct.pack_into("<Q", memory, at, count)
         for rank, start in self._checked:
             at = start + count % _RING * _ENTRY
             number, digest = struct.unpack_from("<QQ", memory, at)
