@@ -136,3 +136,115 @@ def test_strangers_answer_for_themselves():
     assert (t + Quantity(), t @ Quantity(), t == Quantity()) == ("radd", "rmatmul", "eq")
     with pytest.raises(TypeError, match="unsupported operand"):
         t * Quantity()
+
+
+UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.power, np.matmul, np.less, np.equal]
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS)
+def test_universal_functions_are_the_operators(ufunc):
+    t, a = torch.tensor([1.0, 2.0, 4.0]), np.array([3.0, 2.0, 5.0])
+    for left, right in ((t, a), (a, t), (t, t)):
+        expected = torch.tensor(ufunc(np.asarray(left), np.asarray(right)))
+        result = ufunc(left, right)
+        check(result, expected)
+        assert result.dtype == expected.dtype
+    with pytest.raises(TypeError, match="NotImplemented"):
+        np.add(t, np.array(["a"]))
+
+
+@pytest.mark.parametrize("name", ["sin", "exp", "sqrt", "absolute", "arctan", "negative", "square",
+                                  "log1p", "reciprocal", "conjugate", "sign"])  # fmt: skip
+def test_functions_of_an_element_have_gradients(name):
+    x = leaf([0.3, 0.7])
+    y = getattr(np, name)(x)
+    check(y.detach(), torch.tensor(getattr(np, name)(x.detach().numpy())))
+    assert y.requires_grad
+    assert torch.autograd.gradcheck(getattr(np, name), (x,))
+
+
+@pytest.mark.parametrize("name", ["maximum", "hypot", "arctan2", "logaddexp", "copysign", "fmin",
+                                  "add", "divide", "power"])  # fmt: skip
+def test_functions_of_two_elements_have_gradients(name):
+    function, a = getattr(np, name), np.array([0.5, 1.5], np.float32)
+    x = leaf([0.3, 0.7])
+    for call in (lambda x: function(x, a), lambda x: function(a, x), lambda x: function(x, 2 * x),
+                 lambda x: function(x, 0.4)):  # fmt: skip
+        expected = call(x.detach().numpy())
+        check(call(x).detach(), torch.tensor(expected))
+        assert torch.autograd.gradcheck(call, (x,))
+
+
+ARRAYS = [
+    lambda x: np.concatenate([x, np.ones((1, 3)), x]), lambda x: np.concatenate([x, x], axis=None),
+    lambda x: np.stack([x, x], axis=1), lambda x: np.vstack([x, np.ones(3)]),
+    lambda x: np.hstack([x, x]), lambda x: np.where(np.array([True, False, True]), x, 0.0),
+    lambda x: np.sum(x, axis=0), lambda x: np.sum(x), lambda x: np.mean(x, axis=1, keepdims=True),
+    lambda x: np.std(x, ddof=1), lambda x: np.max(x, axis=1), lambda x: np.prod(x, axis=-1),
+    lambda x: np.dot(x, np.ones((3, 2))), lambda x: np.dot(x, np.ones(3)),
+    lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.tensordot(x, np.ones((2, 3)), 2),
+    lambda x: np.reshape(x, (3, 2)), lambda x: np.reshape(x, 6), lambda x: np.transpose(x),
+    lambda x: np.cumsum(x), lambda x: np.cumsum(x, axis=1), lambda x: np.clip(x, 0.4, 0.8),
+    lambda x: np.linalg.norm(x), lambda x: np.linalg.det(x[:, :2]), lambda x: np.outer(x, x),
+    lambda x: np.squeeze(x[None], 0), lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2, axis=0),
+    lambda x: np.trace(x), lambda x: np.flip(x, 1), lambda x: np.roll(x, 1), lambda x: np.diff(x),
+    lambda x: np.linalg.solve(x[:, :2], np.ones(2)), lambda x: np.linalg.inv(x[:, :2]),
+    lambda x: np.moveaxis(x, 0, 1), lambda x: np.swapaxes(x, 0, 1), lambda x: np.ravel(x),
+    lambda x: np.broadcast_to(x, (2, 2, 3)), lambda x: np.inner(x, np.ones((2, 3))),
+    lambda x: np.expand_dims(x, 0), lambda x: np.diagonal(x), lambda x: np.var(x, axis=(0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ARRAYS)
+def test_functions_of_arrays_have_gradients(function):
+    x = leaf([[0.3, 0.7, 0.9], [0.5, 0.2, 0.6]])
+    expected = function(x.detach().numpy())
+    check(function(x).detach(), torch.tensor(np.array(expected)))
+    assert torch.autograd.gradcheck(function, (x,))
+
+
+def test_without_gradients_numpys_functions_of_arrays_give_arrays():
+    x = torch.tensor([[0.3, 0.7], [0.5, 0.2]])
+    assert type(np.concatenate([x, x])) is np.ndarray
+    assert type(np.where(x > 0.4, 1, 0)) is np.ndarray
+    assert np.allclose(x, x.numpy())
+    with torch.no_grad():
+        assert type(np.stack([x.requires_grad_(), x])) is np.ndarray
+
+
+def test_what_has_no_gradient_is_refused():
+    x = leaf([0.3, 0.7])
+    for call in (lambda: np.median(x), lambda: np.frexp(x), lambda: np.sum(x, where=[True, False]),
+                 lambda: np.add.reduce(x), lambda: np.add(x, 1, where=[True, False])):  # fmt: skip
+        with pytest.raises((RuntimeError, TypeError)):
+            call()
+
+
+def test_results_that_are_given():
+    t, a, out = torch.tensor([1.0, 2.0]), np.ones(2), np.zeros(2)
+    assert np.add(a, t, out=out) is out
+    assert out.tolist() == [2, 3]
+    with pytest.raises(TypeError, match="NotImplemented"):
+        np.add(a, a, out=t)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.add(a, leaf([1.0, 2.0]), out=out)
+
+
+def test_methods_of_universal_functions():
+    t = torch.tensor([1.0, 2.0, 4.0])
+    assert np.add.reduce(t).item() == 7
+    assert np.multiply.accumulate(t).tolist() == [1, 2, 8]
+    assert [part.tolist() for part in np.divmod(t, 2)] == [[0, 1, 2], [1, 0, 0]]
+
+
+def test_other_arrays_answer_for_themselves():
+    class Duck:
+        def __array_function__(self, func, types, args, kwargs):
+            return "duck"
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            return "duck"
+
+    t = torch.ones(2)
+    assert np.concatenate([t, Duck()]) == "duck"
+    assert np.add(Duck(), t) == "duck"

@@ -48,6 +48,43 @@ def __array_wrap__(
     return _C._tensor(array, None, None, False)
 
 
+def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """NumPy's universal functions: ``numpy.add(array, tensor)`` is a tensor and has a gradient."""
+    from rushlight._array_protocols import ufunc as answer
+
+    return answer(ufunc, method, inputs, options)
+
+
+def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's other functions: of tensors that require gradients they are tensors."""
+    from rushlight._array_protocols import array_function
+
+    return array_function(func, types, args, kwargs)
+
+
+def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The functions of the Python array API standard.
+
+    >>> torch.ones(2).__array_namespace__().__array_api_version__
+    '2024.12'
+    """
+    from rushlight import _array_api
+
+    known = ("2021.12", "2022.12", "2023.12", "2024.12")
+    if api_version is not None and api_version not in known:
+        raise ValueError(f"the array API of {api_version!r} is not there: ask for one of {known}")
+    return _array_api
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on a device: the array API's name of ``to``.
+
+    >>> torch.ones(2).to_device("cpu").device
+    device(type='cpu')
+    """
+    return self.to(device)
+
+
 def __dlpack__(
     self: Tensor,
     *,
@@ -172,8 +209,8 @@ def _wrapper_device(self: Any) -> Any:
 _methods: dict[str, Any] = {
     f.__name__: f
     for f in (
-        numpy, storage, __array__, __array_wrap__, __dlpack__, __dlpack_device__, __format__,
-        __complex__,
+        numpy, storage, __array__, __array_wrap__, __array_ufunc__, __array_function__,
+        __array_namespace__, to_device, __dlpack__, __dlpack_device__, __format__, __complex__,
     )
 }  # fmt: skip
 for _old, _today in {
