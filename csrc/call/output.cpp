@@ -38,6 +38,7 @@ void resize_output(Tensor* out, const Ints& sizes) {
                        concat(out->sizes).c_str(), concat(sizes).c_str()) < 0)
     throw PythonError{};
   int64_t n = element_count(sizes), bytes = (n + out->offset) * itemsize(out->dtype);
+  if (n == 0) out->storage->version++;  // a write that touches nothing, of what may be saved
   if (bytes > out->storage->bytes) resize_storage(out->storage, bytes);
   out->sizes = sizes;
   out->strides = contiguous_strides(sizes);

@@ -25,7 +25,7 @@ NAMES = sorted(
 OTHER_GRADIENTS = {"cholesky_inverse", "cholesky_solve", "linalg.lstsq"}
 COPIES = {
     "instance_norm", "kron", "linalg.lstsq", "matmul", "nn.functional.instance_norm",
-    "nn.functional.scaled_dot_product_attention", "special.ndtr", "special.ndtri",
+    "nn.functional.scaled_dot_product_attention", "special.ndtr",
 }  # fmt: skip
 
 

@@ -171,8 +171,8 @@ RL_NORMAL(Ndtr, "ndtr", normal_cdf, "real", "SpecialNdtrBackward0", Save::A,
 RL_NORMAL(LogNdtr, "log_ndtr", log_normal_cdf, "real", "SpecialLogNdtrBackward0", Save::A,
           V(0.79788456080286541) / scaled_erfc(V(-M_SQRT1_2) * x),
           "the logarithm of ndtr(x), also where that underflows.")
-RL_NORMAL(Ndtri, "ndtri", normal_quantile, "probability", "SpecialNdtriBackward0", Save::A,
-          V(2.5066282746310002) * exp(V(0.5) * squared(normal_quantile(x))),
+RL_NORMAL(Ndtri, "ndtri", normal_quantile, "probability", "SpecialNdtriBackward0", Save::Out,
+          V(2.5066282746310002) * exp(V(0.5) * (y * y)),
           "the inverse of ndtr.")
 // clang-format on
 #undef RL_NORMAL
