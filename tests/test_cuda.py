@@ -28,7 +28,7 @@ def emulator(tmp_path_factory):
     sources = sorted((TESTS / "emulated").glob("*.cpp"))
     command = [COMPILER, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", library, *sources, "-ldl"]
     subprocess.run(command, check=True)
-    for name in ("libnvrtc.so.13", "libcublasLt.so.13", "libnccl.so.2"):
+    for name in ("libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2"):
         (folder / name).symlink_to(library)
     return folder
 
@@ -72,8 +72,10 @@ class TestEmulated:
     def test_nccl(self, emulator):
         check(emulator, "check_nccl.py")
 
-    def test_layers(self, emulator):
-        check(emulator, "check_layers.py", "-k", "strided or volume or shape0 or shape1")
+    @pytest.mark.parametrize("without", ["", "EMULATED_CUDA_NO_DNN"])
+    def test_layers(self, emulator, without):
+        selected = "strided or volume or shape0 or shape1"
+        check(emulator, "check_layers.py", "-k", selected, **({without: "1"} if without else {}))
 
     def test_training(self, emulator):
         check(

@@ -42,6 +42,9 @@ unsigned short half_bits(float value) {
   }
   return (unsigned short)(sign | ((m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13));
 }
+
+}  // namespace
+
 double load(int type, const void* data, int64_t at) {
   switch (type) {
     case 0: return static_cast<const float*>(data)[at];
@@ -68,8 +71,6 @@ void store(int type, void* data, int64_t at, double value) {
           f != f ? 0x7fc0 : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
   }
 }
-
-}  // namespace
 
 EXPORT int cublasLtCreate(void** handle) {
   *handle = &some;

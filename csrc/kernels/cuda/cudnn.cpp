@@ -2,8 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/kernels.h"
 
@@ -15,62 +18,25 @@ bool deterministic_convolutions = false;
 namespace {
 
 struct HandleObject;
-struct TensorObject;
-struct FilterObject;
-struct ConvolutionObject;
+struct DescriptorObject;
 using Handle = HandleObject*;
-using TensorDesc = TensorObject*;
-using FilterDesc = FilterObject*;
-using Desc = ConvolutionObject*;
+using Raw = DescriptorObject*;
 
-// An algorithm with what it is expected to cost.
-struct Choice {
-  int algorithm, status;
-  float time;
-  size_t memory;
-  int deterministic, math, reserved[3];
-};
-
-#define RL_CUDNN(X)                                                                                \
-  X(version, "cudnnGetVersion", ())                                                                \
-  X(create, "cudnnCreate", (Handle * handle))                                                      \
-  X(set_stream, "cudnnSetStream", (Handle handle, Stream stream))                                  \
-  X(tensor_create, "cudnnCreateTensorDescriptor", (TensorDesc * desc))                             \
-  X(tensor_set, "cudnnSetTensorNdDescriptor",                                                      \
-    (TensorDesc desc, int type, int dims, const int* sizes, const int* strides))                   \
-  X(filter_create, "cudnnCreateFilterDescriptor", (FilterDesc * desc))                             \
-  X(filter_set, "cudnnSetFilterNdDescriptor",                                                      \
-    (FilterDesc desc, int type, int format, int dims, const int* sizes))                           \
-  X(desc_create, "cudnnCreateConvolutionDescriptor", (Desc * desc))                                \
-  X(desc_set, "cudnnSetConvolutionNdDescriptor",                                                   \
-    (Desc desc, int dims, const int* padding, const int* stride, const int* dilation, int mode,    \
-     int compute))                                                                                 \
-  X(desc_groups, "cudnnSetConvolutionGroupCount", (Desc desc, int groups))                         \
-  X(desc_math, "cudnnSetConvolutionMathType", (Desc desc, int math))                               \
-  X(forward_choices, "cudnnGetConvolutionForwardAlgorithm_v7",                                     \
-    (Handle handle, TensorDesc x, FilterDesc w, Desc desc, TensorDesc y, int wanted, int* found,   \
-     Choice* choices))                                                                             \
-  X(data_choices, "cudnnGetConvolutionBackwardDataAlgorithm_v7",                                   \
-    (Handle handle, FilterDesc w, TensorDesc y, Desc desc, TensorDesc x, int wanted, int* found,   \
-     Choice* choices))                                                                             \
-  X(weight_choices, "cudnnGetConvolutionBackwardFilterAlgorithm_v7",                               \
-    (Handle handle, TensorDesc x, TensorDesc y, Desc desc, FilterDesc w, int wanted, int* found,   \
-     Choice* choices))                                                                             \
-  X(forward, "cudnnConvolutionForward",                                                            \
-    (Handle handle, const void* alpha, TensorDesc xd, const void* x, FilterDesc wd, const void* w, \
-     Desc desc, int algorithm, void* room, size_t bytes, const void* beta, TensorDesc yd,          \
-     void* y))                                                                                     \
-  X(data, "cudnnConvolutionBackwardData",                                                          \
-    (Handle handle, const void* alpha, FilterDesc wd, const void* w, TensorDesc yd, const void* y, \
-     Desc desc, int algorithm, void* room, size_t bytes, const void* beta, TensorDesc xd,          \
-     void* x))                                                                                     \
-  X(weight, "cudnnConvolutionBackwardFilter",                                                      \
-    (Handle handle, const void* alpha, TensorDesc xd, const void* x, TensorDesc yd, const void* y, \
-     Desc desc, int algorithm, void* room, size_t bytes, const void* beta, FilterDesc wd,          \
-     void* w))
+#define RL_CUDNN(X)                                                               \
+  X(create, "cudnnCreate", int, (Handle * handle))                                \
+  X(set_stream, "cudnnSetStream", int, (Handle handle, Stream stream))            \
+  X(make, "cudnnBackendCreateDescriptor", int, (int kind, Raw* made))             \
+  X(destroy, "cudnnBackendDestroyDescriptor", int, (Raw what))                    \
+  X(finalize, "cudnnBackendFinalize", int, (Raw what))                            \
+  X(set, "cudnnBackendSetAttribute", int,                                         \
+    (Raw what, int name, int type, int64_t count, const void* values))            \
+  X(get, "cudnnBackendGetAttribute", int,                                         \
+    (Raw what, int name, int type, int64_t wanted, int64_t* found, void* values)) \
+  X(execute, "cudnnBackendExecute", int, (Handle handle, Raw plan, Raw pack))     \
+  X(version, "cudnnGetVersion", size_t, ())
 
 struct Cudnn {
-#define X(name, symbol, parameters) int(*name) parameters;
+#define X(name, symbol, result, parameters) result(*name) parameters;
   RL_CUDNN(X)
 #undef X
 } dnn;
@@ -82,7 +48,7 @@ bool open_cudnn() {
     std::string missing;
     void* library = open_library(library_folders(), names, missing);
     if (!library) return false;
-#define X(name, symbol, parameters)                                        \
+#define X(name, symbol, result, parameters)                                \
   dnn.name = reinterpret_cast<decltype(dnn.name)>(dlsym(library, symbol)); \
   if (!dnn.name) return false;
     RL_CUDNN(X)
@@ -92,6 +58,67 @@ bool open_cudnn() {
   }();
   return there;
 }
+
+// The library's numbers of kinds of descriptors, of attributes and of their types.
+enum Kind {
+  kConvolution = 1,
+  kEngine = 2,
+  kConfig = 3,
+  kHeuristic = 4,
+  kPlan = 5,
+  kGraph = 15,
+  kPack = 16,
+  kTensor = 17
+};
+enum Type {
+  kHandle = 0,
+  kData = 1,
+  kInt = 3,
+  kFloat = 4,
+  kDouble = 5,
+  kPointer = 6,
+  kModeType = 7,
+  kHeuristicMode = 8,
+  kNumericalNote = 11,
+  kDescriptor = 15,
+  kBehaviorNote = 19
+};
+
+// A description that the library keeps; `good` as long as it took all that it was told.
+class Object {
+ public:
+  explicit Object(int kind) { good = dnn.make(kind, &raw_) == 0; }
+  Object(Object&& o) noexcept : good(o.good), raw_(std::exchange(o.raw_, nullptr)) {}
+  Object& operator=(Object&& o) noexcept {
+    std::swap(good, o.good);
+    std::swap(raw_, o.raw_);
+    return *this;
+  }
+  ~Object() {
+    if (raw_) dnn.destroy(raw_);
+  }
+  Object& set(int name, int type, int64_t count, const void* values) {
+    good = good && dnn.set(raw_, name, type, count, values) == 0;
+    return *this;
+  }
+  Object& set(int name, const Object& part) {
+    good = good && part.good;
+    return set(name, kDescriptor, 1, &part.raw_);
+  }
+  Object& set(int name, int64_t number) { return set(name, kInt, 1, &number); }
+  Object& set(int name, int type, int choice) { return set(name, type, 1, &choice); }
+  bool finish() { return good = good && dnn.finalize(raw_) == 0; }
+  // How many values there are, of which at most `wanted` are given.
+  int64_t get(int name, int type, int64_t wanted, void* values) const {
+    int64_t found = 0;
+    return good && dnn.get(raw_, name, type, wanted, &found, values) == 0 ? found : 0;
+  }
+  Raw raw() const { return raw_; }
+  bool good;
+
+ private:
+  Raw raw_ = nullptr;
+};
 
 struct Key {
   Convolution c;
@@ -107,16 +134,8 @@ struct Hash {
     return size_t(h);
   }
 };
-struct Plan {
-  TensorDesc x = nullptr, y = nullptr;
-  FilterDesc w = nullptr;
-  Desc desc = nullptr;
-  Choice choice{};
-  bool works = false;
-};
 
-bool type_of(DType d, int& type, int& compute) {
-  compute = d == DType::F64 ? 1 : 0;
+bool type_of(DType d, int& type) {
   switch (d) {
     case DType::F32: type = 0; return true;
     case DType::F64: type = 1; return true;
@@ -126,69 +145,131 @@ bool type_of(DType d, int& type, int& compute) {
   }
 }
 
-constexpr int kTensorMath = 1, kExactMath = 3;  // the latter without TF32
-constexpr int kRows = 0, kChannelsLast = 1;
-constexpr int kMost = 8;
+constexpr int64_t kIds[] = {1, 2, 3};  // of x, w and y
 
-bool make(Plan& plan, Convolve what, DType d, const Convolution& c) {
-  int type, compute;
-  if (!type_of(d, type, compute)) return false;
+Object tensor(int64_t id, int type, const int64_t* sizes, int dims, bool channels_last,
+              int64_t alignment) {
+  int64_t strides[5], step = 1;
+  auto lay = [&](int i) {
+    strides[i] = step;
+    step *= sizes[i];
+  };
+  if (channels_last) lay(1);
+  for (int i = dims - 1; i >= 0; i--)
+    if (i != 1 || !channels_last) lay(i);
+  Object t(kTensor);
+  t.set(901, kData, type).set(902, kInt, dims, sizes).set(903, kInt, dims, strides);
+  t.set(906, id).set(900, alignment).finish();
+  return t;
+}
+
+// The one operation, as a graph; `parts` keeps what it is made of.
+Object graph_of(Convolve what, DType d, const Convolution& c, int type, int64_t alignment,
+                std::vector<Object>& parts) {
   // Two spatial dimensions at least; a leading one of 1 is left out.
   bool flat = c.input[0] == 1 && c.output[0] == 1 && c.kernel[0] == 1 && c.padding[0] == 0;
   int first = flat ? 1 : 0, spatial = 3 - first, dims = spatial + 2;
-  int x[5] = {int(c.batch), int(c.groups * c.in)}, y[5] = {int(c.batch), int(c.groups * c.out)},
-      w[5] = {int(c.groups * c.out), int(c.in)}, strides[2][5], padding[3], stride[3], dilation[3];
+  int64_t x[5] = {c.batch, c.groups * c.in}, y[5] = {c.batch, c.groups * c.out},
+          w[5] = {c.groups * c.out, c.in}, padding[3], stride[3], dilation[3];
   for (int i = 0; i < spatial; i++) {
     size_t at = size_t(first + i);
-    x[2 + i] = int(c.input[at]);
-    y[2 + i] = int(c.output[at]);
-    w[2 + i] = int(c.kernel[at]);
-    padding[i] = int(c.padding[at]);
-    stride[i] = int(c.stride[at]);
-    dilation[i] = int(c.dilation[at]);
+    x[2 + i] = c.input[at], y[2 + i] = c.output[at], w[2 + i] = c.kernel[at];
+    padding[i] = c.padding[at], stride[i] = c.stride[at], dilation[i] = c.dilation[at];
   }
-  for (int k = 0; k < 2; k++) {
-    const int* sizes = k ? y : x;
-    int64_t step = 1;
-    auto lay = [&](int i) {
-      strides[k][i] = int(step);
-      step *= sizes[i];
-    };
-    if (c.channels_last) lay(1);
-    for (int i = dims - 1; i >= 0; i--)
-      if (i != 1 || !c.channels_last) lay(i);
-    if (step >= int64_t(1) << 31) return false;
+  bool wide = d == DType::F64;
+  Object convolution(kConvolution);
+  convolution.set(100, kData, wide ? 1 : 0).set(101, kModeType, 1).set(106, int64_t(spatial));
+  convolution.set(102, kInt, spatial, dilation).set(103, kInt, spatial, stride);
+  convolution.set(104, kInt, spatial, padding).set(105, kInt, spatial, padding).finish();
+  bool last = c.channels_last != 0;
+  Object image = tensor(kIds[0], type, x, dims, last, alignment),
+         filter = tensor(kIds[1], type, w, dims, last, alignment),
+         result = tensor(kIds[2], type, y, dims, last, alignment);
+  // The descriptor, its first attribute (alpha; beta and the convolution follow), and where x, w
+  // and y stand.
+  struct Layout {
+    int kind, alpha, x, w, y;
+  };
+  static constexpr Layout layouts[] = {
+      {10, 700, 704, 703, 705}, {12, 706, 710, 709, 711}, {11, 712, 716, 715, 717}};
+  const Layout& l = layouts[int(what)];
+  float alpha = 1, beta = 0;
+  double wide_alpha = 1, wide_beta = 0;
+  Object operation(l.kind);
+  if (wide) {
+    operation.set(l.alpha, kDouble, 1, &wide_alpha).set(l.alpha + 1, kDouble, 1, &wide_beta);
+  } else {
+    operation.set(l.alpha, kFloat, 1, &alpha).set(l.alpha + 1, kFloat, 1, &beta);
   }
-  if (dnn.tensor_create(&plan.x) || dnn.tensor_create(&plan.y) || dnn.filter_create(&plan.w) ||
-      dnn.desc_create(&plan.desc) || dnn.tensor_set(plan.x, type, dims, x, strides[0]) ||
-      dnn.tensor_set(plan.y, type, dims, y, strides[1]) ||
-      dnn.filter_set(plan.w, type, c.channels_last ? kChannelsLast : kRows, dims, w) ||
-      dnn.desc_set(plan.desc, spatial, padding, stride, dilation, 1, compute) ||
-      dnn.desc_groups(plan.desc, int(c.groups)))
-    return false;
-  bool exact = d == DType::F32 && !allow_convolution_tf32, half = itemsize(d) == 2;
-  if (dnn.desc_math(plan.desc, exact ? kExactMath : half ? kTensorMath : 0)) return false;
-  Choice choices[kMost];
-  int found = 0;
-  int status =
-      what == Convolve::Forward
-          ? dnn.forward_choices(handle, plan.x, plan.w, plan.desc, plan.y, kMost, &found, choices)
-      : what == Convolve::Data
-          ? dnn.data_choices(handle, plan.w, plan.y, plan.desc, plan.x, kMost, &found, choices)
-          : dnn.weight_choices(handle, plan.x, plan.y, plan.desc, plan.w, kMost, &found, choices);
-  if (status != 0) return false;
-  // The best, or where that is asked for the best that gives the same result every time.
-  const Choice* best = nullptr;
-  for (int i = 0; i < found; i++) {
-    const Choice& one = choices[i];
-    if (one.status != 0 || one.memory > size_t(2) << 30) continue;
-    if (!best || (deterministic_convolutions && one.deterministic && !best->deterministic))
-      best = &one;
-  }
-  if (!best) return false;
-  plan.choice = *best;
-  return dnn.desc_math(plan.desc, exact ? kExactMath : best->math) == 0;
+  operation.set(l.alpha + 2, convolution).set(l.x, image).set(l.w, filter).set(l.y, result);
+  operation.finish();
+  Object graph(kGraph);
+  graph.set(800, kHandle, 1, &handle).set(801, operation).finish();
+  for (Object* part : {&convolution, &image, &filter, &result, &operation})
+    parts.push_back(std::move(*part));
+  return graph;
 }
+
+// Whether an engine computes as is asked for: without TF32, or the same every time.
+bool admits(const Object& config, DType d, bool compiled) {
+  enum { kTensorCore = 0, kDownConverts = 1, kVaries = 4, kCompiles = 0 };
+  Object engine(kEngine);
+  Raw raw = engine.raw();
+  if (config.get(300, kDescriptor, 1, &raw) != 1) return false;
+  int notes[16];
+  int64_t count = engine.get(1305, kBehaviorNote, 16, notes);
+  for (int64_t i = 0; i < count; i++)
+    if (notes[i] == kCompiles && !compiled) return false;
+  count = engine.get(1303, kNumericalNote, 16, notes);
+  for (int64_t i = 0; i < count; i++) {
+    if (notes[i] == kVaries && deterministic_convolutions) return false;
+    if (d != DType::F32) continue;
+    if (notes[i] == kDownConverts || (notes[i] == kTensorCore && !allow_convolution_tf32))
+      return false;
+  }
+  return true;
+}
+
+struct Plan {
+  Object plan{kPlan};
+  int64_t room = 0;
+  bool works = false;
+  std::vector<Object> parts;
+
+  Plan(Convolve what, DType d, const Convolution& c, int64_t alignment) {
+    int type;
+    if (!type_of(d, type)) return;
+    Object graph = graph_of(what, d, c, type, alignment, parts);
+    // The library's own order; engines that are compiled first, and those that work at all, last.
+    enum { kFallback = 2, kByTree = 3 };
+    for (auto [mode, compiled] : {std::pair(kByTree, false), {kByTree, true}, {kFallback, true}}) {
+      take(graph, mode, d, compiled);
+      if (works) break;
+    }
+    parts.push_back(std::move(graph));
+  }
+
+  void take(const Object& graph, int mode, DType d, bool compiled) {
+    constexpr int kMost = 16;
+    Object heuristic(kHeuristic);
+    heuristic.set(201, graph).set(200, kHeuristicMode, mode);
+    if (!heuristic.finish()) return;
+    std::vector<Object> configs;
+    Raw raw[kMost];
+    for (int i = 0; i < kMost; i++) raw[i] = configs.emplace_back(int(kConfig)).raw();
+    int64_t count = std::min<int64_t>(heuristic.get(202, kDescriptor, kMost, raw), kMost);
+    for (int64_t i = 0; i < count && !works; i++) {
+      const Object& config = configs[size_t(i)];
+      if (!admits(config, d, compiled)) continue;
+      Object made(kPlan);
+      made.set(400, kHandle, 1, &handle).set(401, config);
+      if (!made.finish() || made.get(402, kInt, 1, &room) != 1 || room > int64_t(2) << 30) continue;
+      plan = std::move(made);
+      parts.push_back(std::move(configs[size_t(i)]));
+      works = true;
+    }
+  }
+};
 
 }  // namespace
 
@@ -197,44 +278,28 @@ int64_t cudnn_version() { return is_started() && open_cudnn() ? int64_t(dnn.vers
 bool convolve_by_library(Convolve what, DType d, const Convolution& c, const void* x, const void* w,
                          const void* y) {
   if (!open_cudnn()) return false;
+  bool aligned = (uint64_t(x) | uint64_t(w) | uint64_t(y)) % 16 == 0;
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   key.c = c;
   key.what = int64_t(what) | int64_t(d) << 8 | int64_t(allow_convolution_tf32) << 16 |
-             int64_t(deterministic_convolutions) << 17;
+             int64_t(deterministic_convolutions) << 17 | int64_t(aligned) << 18;
   static auto* plans = new std::unordered_map<Key, Plan, Hash>;
-  auto [found, fresh] = plans->try_emplace(key);
-  Plan& plan = found->second;
   enter();
-  if (fresh) plan.works = make(plan, what, d, c);
+  auto found = plans->find(key);
+  if (found == plans->end())
+    found = plans->try_emplace(key, what, d, c, aligned ? 16 : itemsize(d)).first;
+  Plan& plan = found->second;
   if (!plan.works) return false;
   dnn.set_stream(handle, stream);
-  Scratch room(int64_t(plan.choice.memory) + 1);
-  double one[] = {1, 0};
-  float single[] = {1, 0};
-  bool wide = d == DType::F64;
-  const void* alpha = wide ? static_cast<const void*>(&one[0]) : &single[0];
-  const void* beta = wide ? static_cast<const void*>(&one[1]) : &single[1];
-  int how = plan.choice.algorithm;
+  Scratch room(plan.room + 1);
+  const void* places[] = {x, w, y};
   void* to = room.get<void>();
-  size_t bytes = plan.choice.memory;
-  int status = 0;
-  switch (what) {
-    case Convolve::Forward:
-      status = dnn.forward(handle, alpha, plan.x, x, plan.w, w, plan.desc, how, to, bytes, beta,
-                           plan.y, const_cast<void*>(y));
-      break;
-    case Convolve::Data:
-      status = dnn.data(handle, alpha, plan.w, w, plan.y, y, plan.desc, how, to, bytes, beta,
-                        plan.x, const_cast<void*>(x));
-      break;
-    case Convolve::Weight:
-      status = dnn.weight(handle, alpha, plan.x, x, plan.y, y, plan.desc, how, to, bytes, beta,
-                          plan.w, const_cast<void*>(w));
-      break;
-  }
-  if (status != 0) plan.works = false;  // ours computes it, from now on
-  return status == 0;
+  Object pack(kPack);
+  pack.set(1000, kInt, 3, kIds).set(1001, kPointer, 3, places).set(1003, kPointer, 1, &to);
+  // Where it fails ours computes it, from now on.
+  plan.works = pack.finish() && dnn.execute(handle, plan.plan.raw(), pack.raw()) == 0;
+  return plan.works;
 }
 
 }  // namespace rl::cuda

@@ -1,9 +1,11 @@
 // Pools and resampling: a thread for each result.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "kernels/cuda/kernels.h"
+#include "tensor/error.h"
 
 namespace rl::cuda {
 
@@ -12,72 +14,105 @@ namespace {
 constexpr char kPool[] = R"(
 struct Shape {
   int64 planes;
-  int64 input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
+  int input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
 };
 __device__ inline U no_tap() { return sizeof(U) == 1 ? U(255) : U(2147483647); }
+__device__ inline int outputs(const Shape& s) { return s.output[0] * s.output[1] * s.output[2]; }
+__device__ inline int inputs(const Shape& s) { return s.input[0] * s.input[1] * s.input[2]; }
+// A plane, and a place in it. 32 bits are divided ten times as fast as 64.
+struct Place {
+  int64 plane;
+  int at;
+  __device__ Place(int64 i, int n) {
+    plane = (i >> 32) == 0 ? int64(uint32(i) / uint32(n)) : i / n;
+    at = int(i - plane * n);
+  }
+};
+__device__ inline void split(int at, const int* sizes, int* to) {
+  int row = at / sizes[2];
+  to[2] = at - row * sizes[2];
+  to[0] = row / sizes[1];
+  to[1] = row - to[0] * sizes[1];
+}
 // Where a tap of an output lies in its plane; -1: in the padding.
-__device__ inline int64 place_of(const Shape& s, int64 out, int64 tap) {
-  int64 o[3] = {out / s.output[2] / s.output[1], out / s.output[2] % s.output[1],
-                out % s.output[2]};
-  int64 k[3] = {tap / s.kernel[2] / s.kernel[1], tap / s.kernel[2] % s.kernel[1],
-                tap % s.kernel[2]};
-  int64 at = 0;
+__device__ inline int place_of(const Shape& s, const int* o, const int* k) {
+  int at = 0;
   for (int d = 0; d < 3; d++) {
-    int64 p = o[d] * s.stride[d] + k[d] * s.dilation[d] - s.padding[d];
+    int p = o[d] * s.stride[d] + k[d] * s.dilation[d] - s.padding[d];
     if (p < 0 || p >= s.input[d]) return -1;
     at = at * s.input[d] + p;
   }
   return at;
 }
-__device__ inline int64 outputs(const Shape& s) { return s.output[0] * s.output[1] * s.output[2]; }
-__device__ inline int64 inputs(const Shape& s) { return s.input[0] * s.input[1] * s.input[2]; }
-__device__ inline int64 taps_of(const Shape& s) { return s.kernel[0] * s.kernel[1] * s.kernel[2]; }
+__device__ inline int place_of(const Shape& s, int out, U tap) {
+  if (tap == no_tap()) return -1;
+  int o[3], k[3];
+  split(out, s.output, o);
+  split(int(tap), s.kernel, k);
+  return place_of(s, o, k);
+}
 
 extern "C" __global__ void max_pool(const T* x, T* y, U* taps, Shape s) {
   RL_EACH(i, s.planes * outputs(s)) {
-    const T* plane = x + i / outputs(s) * inputs(s);
-    int64 best = -1, found = -1;
-    for (int64 tap = 0; tap < taps_of(s); tap++) {
-      int64 at = place_of(s, i % outputs(s), tap);
-      if (at < 0) continue;
-      A v = A(plane[at]);
-      if (best < 0 || v > A(plane[best]) || v != v) {
-        best = at;
-        found = tap;
-      }
-    }
+    Place to(i, outputs(s));
+    const T* plane = x + to.plane * inputs(s);
+    int o[3], k[3], best = -1, found = -1, tap = 0;
+    split(to.at, s.output, o);
+    A most = A(0);
+    for (k[0] = 0; k[0] < s.kernel[0]; k[0]++)
+      for (k[1] = 0; k[1] < s.kernel[1]; k[1]++)
+        for (k[2] = 0; k[2] < s.kernel[2]; k[2]++, tap++) {
+          int at = place_of(s, o, k);
+          if (at < 0) continue;
+          A v = A(plane[at]);
+          if (best < 0 || v > most || v != v) {
+            most = v;
+            best = at;
+            found = tap;
+          }
+        }
     if (best >= 0) y[i] = plane[best];
     else y[i] = T(-INFINITY);
     taps[i] = best >= 0 ? U(found) : no_tap();
   }
 }
 extern "C" __global__ void positions(const U* taps, int64* out, Shape s) {
-  RL_EACH(i, s.planes * outputs(s))
-  out[i] = taps[i] == no_tap() ? -1 : place_of(s, i % outputs(s), taps[i]);
+  RL_EACH(i, s.planes * outputs(s)) out[i] = place_of(s, Place(i, outputs(s)).at, taps[i]);
 }
 extern "C" __global__ void gather(const T* x, const U* taps, T* y, Shape s) {
   RL_EACH(i, s.planes * outputs(s)) {
-    int64 at = taps[i] == no_tap() ? -1 : place_of(s, i % outputs(s), taps[i]);
-    y[i] = at >= 0 ? x[i / outputs(s) * inputs(s) + at] : T(0);
+    Place from(i, outputs(s));
+    int at = place_of(s, from.at, taps[i]);
+    y[i] = at >= 0 ? x[from.plane * inputs(s) + at] : T(0);
   }
 }
 // Each element of x collects from the windows that it lies in.
 extern "C" __global__ void scatter(const T* y, const U* taps, T* x, Shape s) {
   RL_EACH(i, s.planes * inputs(s)) {
-    int64 at = i % inputs(s), start = i / inputs(s) * outputs(s), tap = 0;
-    int64 p[3] = {at / s.input[2] / s.input[1], at / s.input[2] % s.input[1], at % s.input[2]};
+    Place to(i, inputs(s));
+    int64 start = to.plane * outputs(s);
+    int p[3], low[3], high[3], o[3], k[3];
+    split(to.at, s.input, p);
+    for (int d = 0; d < 3; d++) {
+      p[d] += s.padding[d];
+      int reach = (s.kernel[d] - 1) * s.dilation[d];
+      low[d] = p[d] > reach ? (p[d] - reach + s.stride[d] - 1) / s.stride[d] : 0;
+      high[d] = p[d] / s.stride[d];
+      if (high[d] >= s.output[d]) high[d] = s.output[d] - 1;
+    }
     A sum = A(0);
-    for (int64 k0 = 0; k0 < s.kernel[0]; k0++)
-      for (int64 k1 = 0; k1 < s.kernel[1]; k1++)
-        for (int64 k2 = 0; k2 < s.kernel[2]; k2++, tap++) {
-          int64 k[3] = {k0, k1, k2}, out = 0;
+    for (o[0] = high[0]; o[0] >= low[0]; o[0]--)
+      for (o[1] = high[1]; o[1] >= low[1]; o[1]--)
+        for (o[2] = high[2]; o[2] >= low[2]; o[2]--) {
           bool inside = true;
           for (int d = 0; d < 3; d++) {
-            int64 q = p[d] + s.padding[d] - k[d] * s.dilation[d];
-            inside = inside && q >= 0 && q % s.stride[d] == 0 && q / s.stride[d] < s.output[d];
-            out = out * s.output[d] + q / s.stride[d];
+            int t = p[d] - o[d] * s.stride[d];
+            k[d] = s.dilation[d] == 1 ? t : t / s.dilation[d];
+            inside = inside && k[d] * s.dilation[d] == t;
           }
-          if (inside && int64(taps[start + out]) == tap) sum = A(sum + A(y[start + out]));
+          int64 from = start + (o[0] * s.output[1] + o[1]) * s.output[2] + o[2];
+          int tap = (k[0] * s.kernel[1] + k[1]) * s.kernel[2] + k[2];
+          if (inside && int64(taps[from]) == tap) sum = A(sum + A(y[from]));
         }
     x[i] = T(sum);
   }
@@ -169,11 +204,18 @@ extern "C" __global__ void map_axes(const T* x, T* y, Axes axes, int64 total) {
 
 struct PoolShape {
   int64_t planes;
-  int64_t input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
+  int input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
   explicit PoolShape(const Pooling& p) : planes(p.planes) {
+    constexpr int64_t kMost = int64_t(1) << 30;
+    check(volume(p.input) < kMost && volume(p.output) < kMost && volume(p.kernel) < kMost,
+          "max_pool: on CUDA a plane has fewer than 2^30 elements");
     for (size_t i = 0; i < 3; i++) {
-      input[i] = p.input[i], output[i] = p.output[i], kernel[i] = p.kernel[i];
-      stride[i] = p.stride[i], padding[i] = p.padding[i], dilation[i] = p.dilation[i];
+      // Steps and gaps beyond the padded plane are never taken.
+      int64_t padded = p.input[i] + 2 * p.padding[i];
+      check(padded < kMost, "max_pool: on CUDA a padded plane is shorter than 2^30");
+      input[i] = int(p.input[i]), output[i] = int(p.output[i]), kernel[i] = int(p.kernel[i]);
+      stride[i] = int(std::min(p.stride[i], padded + 1)), padding[i] = int(p.padding[i]);
+      dilation[i] = int(std::min(p.dilation[i], padded + 1));
     }
   }
 };
