@@ -83,6 +83,9 @@ def reductions(rank, size):
         dist.all_reduce(t)
         assert t.shape == shape
         assert (t == size).all()
+    t = torch.full((5 << 20,), float(rank + 1))  # combined in pieces
+    dist.all_reduce(t, ReduceOp.AVG)
+    assert (t == (size + 1) / 2).all()
     t = torch.ones(4, 6).t()[1:]  # not in one piece
     dist.all_reduce(t)
     assert (t == size).all()

@@ -178,6 +178,10 @@ class Call:
         """Something to do as soon as the communication has ended."""
         self._after.insert(0, function)
 
+    def wait(self, request: Any) -> None:
+        """Waits for a part of the communication."""
+        Work(self, [request], keep=self._keep)._run()
+
     def run(
         self,
         requests: list[Any],

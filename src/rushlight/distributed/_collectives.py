@@ -36,15 +36,19 @@ def all_reduce(
     if call is None:
         return None
     call.tensor(tensor)
-    return call.run([_all_reduce(call, tensor, op)], async_op, [tensor])
+    return call.run([_all_reduce(call, tensor, op, not async_op)], async_op, [tensor])
 
 
-def _all_reduce(call: Call, tensor: Any, op: Any) -> Any:
+def _all_reduce(call: Call, tensor: Any, op: Any, in_turn: bool) -> Any:
     into = call.target(tensor)
     call.prepare(into, op)
     call.average(into, op)
     operation = call.op(op, tensor.dtype)
     call.agree(tensor, op)
+    if in_turn:
+        *earlier, into = call.engine.pieces(into)
+        for piece in earlier:
+            call.wait(call.comm.Iallreduce(call.in_place, call.memory(piece), op=operation))
     return call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
 
 
@@ -64,7 +68,7 @@ def all_reduce_coalesced(
     if call is None:
         return None
     given = call.tensors([tensors] if hasattr(tensors, "numel") else tensors, "tensors")
-    return call.run([_all_reduce(call, t, op) for t in given], async_op, given)
+    return call.run([_all_reduce(call, t, op, False) for t in given], async_op, given)
 
 
 def reduce(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PIECE = 16 << 20  # bytes; from 32 MiB on malloc asks the system for memory each time
+
+
 class Mpi:
     """MPI's nonblocking collectives on main memory; tensors of other devices are copied there."""
 
@@ -44,6 +47,11 @@ class Mpi:
             return [buffer, datatype]
         places = [sum(counts[:i]) for i in range(len(counts))]
         return [buffer, (list(counts), places), datatype]
+
+    def pieces(self, tensor: Any) -> list[Any]:
+        """What is combined in turn: MPI's copies of more would be new memory every time."""
+        size = _PIECE // tensor.element_size()
+        return list(tensor.view(-1).split(size)) if tensor.numel() > size else [tensor]
 
     def op(self, kind: Any, dtype: Any, where: str) -> Any:
         """The operation that combines values."""
@@ -92,6 +100,10 @@ class Alone:
     def memory(self, tensor: Any, counts: Sequence[int] | None = None) -> Any:
         """Address and length."""
         return (tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+    def pieces(self, tensor: Any) -> list[Any]:
+        """All at once."""
+        return [tensor]
 
     def op(self, kind: Any, dtype: Any, where: str) -> Any:
         """Nothing to combine."""

@@ -111,6 +111,10 @@ class Nccl:
         kind = _TYPES.get(tensor.dtype, -1)
         return Memory(tensor.data_ptr(), numbers, kind, size * width, width, counts or ())
 
+    def pieces(self, tensor: Any) -> list[Any]:
+        """All at once."""
+        return [tensor]
+
     def op(self, kind: Any, dtype: Any, where: str) -> int:
         """The operation that combines values."""
         names = _BOOL_OPS if dtype == _C.bool else _OPS

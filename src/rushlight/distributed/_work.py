@@ -211,11 +211,11 @@ class _Progress:
             self._new.wait()
             self._new.clear()
             while self._works:
+                time.sleep(_SLEEP)  # what is short ends before, without this thread
                 works = self._works[:]
                 ended = [work for work in works if work._poll()]
                 for work in ended:
                     self._works.remove(work)
-                time.sleep(_SLEEP)
 
 
 progress = _Progress()
