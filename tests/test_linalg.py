@@ -386,3 +386,17 @@ class TestLowRank:
         for name in ("eig", "symeig", "solve", "lstsq", "matrix_rank"):
             with pytest.raises(RuntimeError, match=f"torch.linalg|{name}"):
                 getattr(torch, name)(torch.eye(2))
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (0, 3)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_all_vectors_of_svd_stay_orthonormal_as_the_matrix_moves(shape, dtype):
+    torch.manual_seed(0)
+    a, t = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
+    (u, s, vh), (du, ds, dvh) = torch.func.jvp(torch.linalg.svd, (a,), (t,))
+    k = s.shape[-1]
+    for q, dq in ((u, du), (vh.mH, dvh.mH)):
+        turn = q.mH @ dq
+        check(turn + turn.mH, torch.zeros_like(turn))
+    moved = du[:, :k] * s @ vh[:k] + u[:, :k] * ds @ vh[:k] + u[:, :k] * s @ dvh[:k]
+    check(moved, t)

@@ -63,6 +63,7 @@ struct Pointwise {
   Result result;
   bool differentiable;
   bool selects;        // a zero derivative means "not chosen": it stops even an infinite gradient
+  bool vanishes;       // and it may be zero where something is chosen, too
   bool whole_history;  // see autograd/history.h
   bool wide_numbers;   // beside halves, single numbers keep their digits
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
@@ -113,6 +114,7 @@ struct PointwiseDefaults {
   static constexpr Result result = Result::Same;
   static constexpr double cost = 1;
   static constexpr bool selects = false;
+  static constexpr bool vanishes = false;
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
   static constexpr bool wide_numbers = false;
@@ -374,6 +376,7 @@ Pointwise make_pointwise() {
   p.result = Op::result;
   p.cost = Op::cost;
   p.selects = Op::selects;
+  p.vanishes = Op::vanishes;
   p.whole_history = Op::whole_history;
   p.wide_numbers = Op::wide_numbers;
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;

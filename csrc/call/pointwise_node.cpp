@@ -74,6 +74,13 @@ Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, con
   return result;
 }
 
+// g * d, differentiable. An infinite g alone is stopped where d may vanish: it has slopes there.
+Var scaled(const Pointwise& op, const Var& g, const Var& d) {
+  if (!op.selects) return g * d;
+  Var stopped = math::where(d == Var(0), Var(0), g * d);
+  return op.vanishes ? math::where(g - g == Var(0), g * d, stopped) : stopped;
+}
+
 Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* node,
              const Pass& pass) {
   const auto& partial = op.partial[i];
@@ -88,8 +95,7 @@ Var gradient(const Pointwise& op, int i, const Var& g, const Kept& kept, Node* n
     ChoiceType type(g->dtype);
     Var d = partial.tensor(in, kept.params, out);
     if (is_complex(d->dtype)) d = ops::conj(d);
-    if (op.selects) return math::where(d == Var(0), Var(0), g * d);
-    return g * d;
+    return scaled(op, g, d);
   }
   if (!batched_tensors) return kernel_gradient(op, i, g, in, out, kept.params);
   // All samples at once, by the same kernel.
@@ -182,10 +188,7 @@ Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& 
     if (!t) continue;
     const auto& partial = op.partial[k];
     if (partial.unit == -1) t = ops::neg(t);
-    if (partial.unit == 0) {
-      Var d = partial.tensor(at, params, out);
-      t = op.selects ? math::where(d == Var(0), Var(0), t * d) : t * d;
-    }
+    if (partial.unit == 0) t = scaled(op, t, partial.tensor(at, params, out));
     sum = sum ? sum + t : t;
   }
   sum = is_complex(out.dtype()) ? sum : ops::real(sum);

@@ -279,7 +279,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(s < 0 for s in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    total = 1
+    indices, total = indices.to(_C.int64), 1
     for s in sizes:
         total *= s
     if indices.numel() and not bool(((indices < total) & (indices >= -total)).all()):
@@ -333,7 +333,7 @@ def histogram(
         if range is not None:
             low, high = range
         else:
-            low, high = (float(x.min()), float(x.max())) if x.numel() else (0.0, 0.0)
+            low, high = (float(x.min()), float(x.max())) if x.numel() else (0.0, 1.0)
         if low == high:
             low, high = low - 0.5, high + 0.5
         if not low < high:

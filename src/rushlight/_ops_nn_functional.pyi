@@ -18,13 +18,13 @@ def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Te
 def adaptive_avg_pool2d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
 def adaptive_avg_pool3d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: _int | Sequence[_int]
+    input: Tensor, output_size: _int | Sequence[_int], return_indices: _bool = False
 ) -> tuple[Tensor, ...]: ...
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: _int | Sequence[_int]
+    input: Tensor, output_size: _int | Sequence[_int], return_indices: _bool = False
 ) -> tuple[Tensor, ...]: ...
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: _int | Sequence[_int]
+    input: Tensor, output_size: _int | Sequence[_int], return_indices: _bool = False
 ) -> tuple[Tensor, ...]: ...
 def alpha_dropout(
     input: Tensor,
@@ -348,6 +348,7 @@ def max_pool1d_with_indices(
     padding: _int | Sequence[_int] = 0,
     dilation: _int | Sequence[_int] = 1,
     ceil_mode: _bool = False,
+    return_indices: _bool = False,
 ) -> tuple[Tensor, ...]: ...
 def max_pool2d_with_indices(
     input: Tensor,
@@ -356,6 +357,7 @@ def max_pool2d_with_indices(
     padding: _int | Sequence[_int] = 0,
     dilation: _int | Sequence[_int] = 1,
     ceil_mode: _bool = False,
+    return_indices: _bool = False,
 ) -> tuple[Tensor, ...]: ...
 def max_pool3d_with_indices(
     input: Tensor,
@@ -364,6 +366,7 @@ def max_pool3d_with_indices(
     padding: _int | Sequence[_int] = 0,
     dilation: _int | Sequence[_int] = 1,
     ceil_mode: _bool = False,
+    return_indices: _bool = False,
 ) -> tuple[Tensor, ...]: ...
 def mish(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def mse_loss(

@@ -304,8 +304,8 @@ def istft(
         frames = _fft["ifft"](spectra, norm=norm)
     elif one:
         frames = _fft["irfft"](spectra, n_fft, norm=norm)
-    else:
-        frames = _fft["ifft"](spectra, norm=norm).real
+    else:  # the rest is taken to mirror it
+        frames = _fft["irfft"](spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
     if window is not None and window.is_complex() and not return_complex:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     tapered = _framed_window("istft", window, width, n_fft, frames)

@@ -110,7 +110,11 @@ Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char*
         "(): There are 0 sized dimensions, and they aren't "
         "selected, so unique cannot be applied. (shape ",
         input.sizes(), ", dim ", dim, ")");
-  Var x = ops::contiguous(ops::transpose(input, 0, d));
+  Ints front{d}, back;  // slices are compared in the order of the other dimensions
+  for (int i = 0; i < input.dim(); i++)
+    if (i != d) front.push_back(i);
+  for (int i = 0; i < input.dim(); i++) back.push_back(i == d ? 0 : i < d ? i + 1 : i);
+  Var x = ops::contiguous(ops::permute(input, front));
   int64_t width = n ? x.numel() / n : 0;
   std::vector<int64_t> order(static_cast<size_t>(sorted ? n : 0));
   std::iota(order.begin(), order.end(), 0);
@@ -126,7 +130,7 @@ Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char*
   Distinct result = distinct(x, n, width, sorted ? order.data() : nullptr, {n});
   Ints sizes = x.sizes();
   sizes[0] = result[0].size(0);
-  result[0] = ops::contiguous(ops::transpose(ops::reshape(result[0], sizes), 0, d));
+  result[0] = ops::contiguous(ops::permute(ops::reshape(result[0], sizes), back));
   return result;
 }
 

@@ -123,10 +123,6 @@ struct Svd : General {
   }
   static void jvp(Push& p, const Var&, bool full) {
     Factors f(p.out(0), p.out(1), p.out(2));
-    check(
-        !full || (f.m == f.k && f.n == f.k),
-        "linalg.svd: forward mode needs full_matrices=False for matrices that are not square: the "
-        "vectors beyond the rank are free");
     Var t = p.t(0), v = adjoint(f.vh), uh = adjoint(f.u);
     Var tv = ops::matmul(t, v), th = ops::matmul(adjoint(t), f.u), inner = ops::matmul(uh, tv);
     p[1] = ops::real(diagonal(inner));
@@ -137,7 +133,18 @@ struct Svd : General {
     Var dv = ops::matmul(v, (first - second) * Var(0.5));
     if (f.m > f.k) p[0] = p[0] + (tv - ops::matmul(f.u, inner)) / f.columns();
     if (f.n > f.k) dv = dv + (th - ops::matmul(v, back)) / f.columns();
+    if (full) {
+      p[0] = with_others(p[0], f.u, p.out(0), f.m - f.k);
+      dv = with_others(dv, v, adjoint(p.out(2)), f.n - f.k);
+    }
     p[2] = adjoint(dv);
+  }
+  // The vectors beyond the singular values are free but for staying orthogonal to those: they turn
+  // as little as that takes.
+  static Var with_others(const Var& t, const Var& first, const Var& all, int64_t count) {
+    if (count == 0) return t;
+    Var others = ops::narrow(all, -1, first.size(-1), count);
+    return ops::cat({t, -ops::matmul(first, ops::matmul(adjoint(t), others))}, -1);
   }
   static Var skew(const Var& x) { return x - adjoint(x); }
 };

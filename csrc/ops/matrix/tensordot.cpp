@@ -36,8 +36,8 @@ Var contract(Var a, Var b, const Ints& dims_a, const Ints& dims_b) {
   for (int i = 0; i < over_a.size(); i++) {
     int da = int(over_a[i]), db = int(over_b[i]);
     int64_t m = a.size(da), n = b.size(db);
-    if (m != n && n == 1) a = ops::sum(a, {da}, true);
-    else if (m != n && m == 1) b = ops::sum(b, {db}, true);
+    if (m != n && n == 1) a = ops::to(ops::sum(a, {da}, true), a.dtype());
+    else if (m != n && m == 1) b = ops::to(ops::sum(b, {db}, true), b.dtype());
     else
       check(m == n, "contracted dimensions need to match, but first has size ", m, " in dim ",
             dims_a[i], " and second has size ", n, " in dim ", dims_b[i]);

@@ -332,7 +332,16 @@ struct RmsNorm : Composite {
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& shape, const Var& weight,
                      std::optional<double> eps) {
+    if (is_complex(input.dtype())) return of_complex(input, shape, weight, eps);
     return call<FusedRmsNorm>(input, shape, weight, eps)[0];
+  }
+  // Squares, not those of absolute values.
+  static Var of_complex(const Var& x, const Ints& shape, const Var& weight,
+                        std::optional<double> eps) {
+    check_shapes(x, shape, weight, {});
+    double least = FusedRmsNorm::epsilon(real_of(x.dtype()), eps);
+    Var y = x / math::sqrt(mean_of(x * x, Rows(x.sizes(), shape.size())) + Var(least));
+    return weight ? y * weight : y;
   }
 };
 RL_OP(RmsNorm)

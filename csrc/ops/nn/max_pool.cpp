@@ -232,13 +232,13 @@ struct MaxPoolPublic : Composite {
     static constexpr auto signature =                                                             \
         "max_pool" #N                                                                             \
         "d_with_indices(Tensor input, int[] kernel_size, int[]? stride=None, "                    \
-        "int[] padding=0, int[] dilation=1, bool ceil_mode=False)";                               \
+        "int[] padding=0, int[] dilation=1, bool ceil_mode=False, bool return_indices=False)";    \
     static constexpr auto module = "nn.functional";                                               \
     static constexpr auto doc = "max_pool" #N "d_with_indices(x, ...): max_pool" #N               \
                                 "d, and the position of each maximum in its plane of the input."; \
     static std::array<Var, 2> forward(const Var& input, const Ints& kernel_size,                  \
                                       const std::optional<Ints>& stride, const Ints& padding,     \
-                                      const Ints& dilation, bool ceil_mode) {                     \
+                                      const Ints& dilation, bool ceil_mode, bool = true) {        \
       Ints steps = stride.value_or(Ints());                                                       \
       auto [y, taps] =                                                                            \
           call<MaxPool##N##dTaps>(input, kernel_size, steps, padding, dilation, ceil_mode);       \
@@ -303,7 +303,15 @@ struct MaxPool1dIndices : MaxPoolPublic<1> {
 };
 RL_OP(MaxPool1dIndices)
 struct MaxPool1dIndicesFunctional : MaxPool1dIndices {
+  static constexpr auto signature =
+      "max_pool1d_with_indices(Tensor input, int[] kernel_size, int[]? stride=None, "
+      "int[] padding=0, int[] dilation=1, bool ceil_mode=False, bool return_indices=False)";
   static constexpr auto module = "nn.functional";
+  static std::array<Var, 2> forward(const Var& input, const Ints& kernel_size,
+                                    const std::optional<Ints>& stride, const Ints& padding,
+                                    const Ints& dilation, bool ceil_mode, bool) {
+    return MaxPool1dIndices::forward(input, kernel_size, stride, padding, dilation, ceil_mode);
+  }
 };
 RL_OP(MaxPool1dIndicesFunctional)
 

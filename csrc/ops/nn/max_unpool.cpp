@@ -42,7 +42,7 @@ struct AdaptiveMax : General {
   static constexpr Family family = Family::Pooling;
   static constexpr bool out = false;
 
-  static std::array<Var, 2> forward(const Var& input, const Ints& output_size) {
+  static std::array<Var, 2> forward(const Var& input, const Ints& output_size, bool) {
     Ints grid = output_size.size() == 1 ? Ints(N, output_size[0]) : output_size;
     check(grid.size() == N, op, "(): internal error: output_size must be ", N, " ints, but got ",
           output_size);
@@ -68,10 +68,10 @@ struct AdaptiveMax : General {
     if (N == 3) return {y, at};
     return {suggested(input.get(), y), suggested(input.get(), at)};
   }
-  static void vjp(Back& b, const In& input, const Ints&) {
+  static void vjp(Back& b, const In& input, const Ints&, bool) {
     b[0] = placed(b.g(), b.out(1), input.sizes(), N);
   }
-  static void jvp(Push& p, const Var&, const Ints&) { p[0] = picked(p.t(0), p.out(1), N); }
+  static void jvp(Push& p, const Var&, const Ints&, bool) { p[0] = picked(p.t(0), p.out(1), N); }
 };
 
 // y[position] = x in planes of zeros; a position named twice keeps one of the two.
@@ -115,7 +115,8 @@ struct Unpool : Linear {
 #define RL_POSITIONS(N)                                                                     \
   struct AdaptiveMaxPool##N##d : AdaptiveMax<N> {                                           \
     static constexpr auto signature =                                                       \
-        "adaptive_max_pool" #N "d_with_indices(Tensor input, int[] output_size)";           \
+        "adaptive_max_pool" #N                                                              \
+        "d_with_indices(Tensor input, int[] output_size, bool return_indices=False)";       \
     static constexpr auto grad_name = "AdaptiveMaxPool" #N "DBackward0";                    \
     static constexpr auto doc =                                                             \
         "adaptive_max_pool" #N                                                              \
@@ -151,7 +152,8 @@ struct AdaptiveMaxPool1d : Composite {
           "adaptive_max_pool1d(): Expected 2D or 3D tensor, but got: ", input.sizes());
     check(output_size.size() == 1, "adaptive_max_pool1d: output_size must be one int, but got ",
           output_size);
-    auto [y, at] = call<AdaptiveMaxPool2d>(ops::unsqueeze(input, -2), Ints{1, output_size[0]});
+    auto [y, at] =
+        call<AdaptiveMaxPool2d>(ops::unsqueeze(input, -2), Ints{1, output_size[0]}, true);
     return {ops::squeeze(y, -2), ops::squeeze(at, -2)};
   }
 };
@@ -159,8 +161,12 @@ RL_OP(AdaptiveMaxPool1d)
 
 struct AdaptiveMaxPool1dFunctional : AdaptiveMaxPool1d {
   static constexpr auto signature =
-      "adaptive_max_pool1d_with_indices(Tensor input, int[] output_size)";
+      "adaptive_max_pool1d_with_indices(Tensor input, int[] output_size, "
+      "bool return_indices=False)";
   static constexpr auto module = "nn.functional";
+  static std::array<Var, 2> forward(const Var& input, const Ints& output_size, bool) {
+    return AdaptiveMaxPool1d::forward(input, output_size);
+  }
 };
 RL_OP(AdaptiveMaxPool1dFunctional)
 

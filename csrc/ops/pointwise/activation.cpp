@@ -377,6 +377,7 @@ struct HardswishKernel : Hidden<HardswishKernel, 1> {
   static constexpr auto name = "hardswish";
   static constexpr auto doc = "hardswish(x): x * hardsigmoid(x).";
   static constexpr bool selects = true;
+  static constexpr bool vanishes = true;
   static constexpr Save saves[] = {Save::A};
   template <class V> static V value(V x) { return x * HardsigmoidKernel::value(x); }
   template <class V> static V partial(V x, V) {
@@ -489,6 +490,7 @@ struct PreluKernel : Hidden<PreluKernel, 2> {
   static constexpr auto grad_name = "PreluKernelBackward0";
   static constexpr auto doc = "prelu(x, w): x where it is positive, else w * x.";
   static constexpr bool selects = true;
+  static constexpr bool vanishes = true;
   static constexpr bool whole_history = true;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A};
   template <class V> static V value(V x, V w) { return where(x > V(0), x, w * x); }

@@ -256,6 +256,15 @@ struct SgnAny : Composite {
 };
 RL_OP(SgnAny)
 
+// Of a number alone: a number, in double precision.
+template <class Op>
+Var of_complex(const Var& x) {
+  if (!x->wrapped_number) return call<Op>(x);
+  Var result = call<Op>(alias(x.get()));
+  result->wrapped_number = true;
+  return result;
+}
+
 }  // namespace
 
 namespace math {
@@ -263,14 +272,14 @@ namespace math {
 Var conj(const Var& x) { return ops::conj(x); }
 Var is_nonnegative(const Var& x) { return ops::real(x) >= Var(0); }
 Var sign(const Var& x) {
-  return is_complex(x.dtype()) ? call<SgnComplex>(x) : call_pointwise("sgn", {x});
+  return is_complex(x.dtype()) ? of_complex<SgnComplex>(x) : call_pointwise("sgn", {x});
 }
 
 }  // namespace math
 
 namespace ops {
 
-Var conj(const Var& a) { return is_complex(a.dtype()) ? call<ConjComplex>(a) : a; }
+Var conj(const Var& a) { return is_complex(a.dtype()) ? of_complex<ConjComplex>(a) : a; }
 Var real(const Var& a) { return is_complex(a.dtype()) ? select(view_as_real(a), -1, 0) : a; }
 Var imag(const Var& a) {
   check(is_complex(a.dtype()), "imag is not implemented for tensors with non-complex dtypes.");

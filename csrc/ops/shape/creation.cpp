@@ -250,6 +250,10 @@ Var arange(const Var& start, const Var& end, const Var& step, std::optional<DTyp
   bool integral =
       is_integral(start.dtype()) && is_integral(end.dtype()) && is_integral(step.dtype());
   DType result = dtype ? *dtype : integral ? DType::I64 : default_dtype();
+  if (result == DType::I64 && !integral) {
+    auto cut = [](const Var& v) { return ops::to(v, DType::I64, kHost); };
+    return arange(cut(start), cut(end), cut(step), dtype, device, requires_grad);
+  }
   double a = ops::number(start);
   double b = ops::number(end);
   double s = ops::number(step);
@@ -306,6 +310,10 @@ struct Linspace : Creation_ {
           start->dim(), " dimension(s) and end with ", end->dim(), " dimension(s).");
     double a = ops::number(start);
     double b = ops::number(end);
+    if (is_integral(chosen(dtype))) {
+      a = std::trunc(a);
+      b = std::trunc(b);
+    }
     Var wide = empty({steps}, DType::F64, kHost);
     double* x = wide->host<double>();
     double step = steps > 1 ? (b - a) / double(steps - 1) : 0;
@@ -324,7 +332,10 @@ struct Logspace : Creation_ {
                      std::optional<DType> dtype, PyObject*, std::optional<Device> device,
                      bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
-    Var wide = Linspace::forward(start, end, steps, DType::F64, nullptr, kHost, false, nullptr);
+    bool whole = is_integral(chosen(dtype));
+    auto bound = [&](const Var& v) { return whole ? Var(std::trunc(ops::number(v))) : v; };
+    Var wide = Linspace::forward(bound(start), bound(end), steps, DType::F64, nullptr, kHost, false,
+                                 nullptr);
     double* x = wide->host<double>();
     for (int64_t i = 0; i < steps; i++) x[i] = std::pow(base, x[i]);
     return finish(ops::to(wide, chosen(dtype), chosen(device)), requires_grad);

@@ -67,10 +67,16 @@ def _dims(dim: Any, dims: int) -> list[int]:
 
 def _output_mask(op: Any, input: Any, *args: Any, dim: Any = None, keepdim: bool = False,
                  mask: Any = None, **options: Any) -> Any:  # fmt: skip
-    """Where the result of a reduction was made of anything."""
+    """Where the result of an operation was made of anything."""
+    name = getattr(op, "__name__", None)
+    if name not in __all__ or name == "logaddexp":
+        raise ValueError(f"_output_mask expected masked operation (got {op!r})")
     found = _input_mask(input, mask=mask)
-    dims = _dims(args[0] if args else dim, found.dim())
-    return found.any(dims, keepdim) if dims else found
+    if name in ("cumprod", "cumsum", "log_softmax", "normalize", "softmax", "softmin"):
+        return found
+    rest = args[1:] if name == "norm" else args
+    dims = _dims(rest[0] if rest else dim, found.dim())
+    return found.any(dims, keepdim) if found.dim() else found
 
 
 def _filled(x: Tensor, mask: Any, value: Any) -> Tensor:
@@ -331,10 +337,11 @@ def _spread(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool,
         x = x.to(_C.get_default_dtype())
     dims = _dims(dim, x.dim())
     if mask is None and x.dim():
-        return (_ops["std"] if root else _ops["var"])(x, dims, correction=less, keepdim=keepdim)
+        found = (_ops["std"] if root else _ops["var"])(x, dims, correction=less, keepdim=keepdim)
+        return found.to(x.dtype)  # complex ones stay so, as PyTorch's do
     center = mean(x, dims or None, keepdim=True, mask=mask)
     off = _filled(x - center, mask, 0)
-    squares = (off * off.conj()).real if x.is_complex() else off * off
+    squares = off * off.conj()
     total = squares.sum(dims, keepdim) if x.dim() else squares
     count = (_count(x, mask, dims, keepdim) - less).clamp(min=0)
     found = total / count
@@ -363,12 +370,12 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, True)
 
 
-def _along(func: Callable[..., Tensor], input: Any, dim: int, dtype: Any, mask: Any, fill: Any,
-           whole: bool = False) -> Tensor:  # fmt: skip
+def _along(func: Callable[..., Tensor], input: Any, dim: int, dtype: Any, mask: Any,
+           fill: Any) -> Tensor:  # fmt: skip
     x, mask = _data(input, mask)
     mask = _input_mask(x, mask=mask)
-    x = _whole(x, dtype) if whole else (x if dtype is None else x.to(dtype))
-    return func(_filled(x, mask, fill), _dims(dim, x.dim())[0])
+    x = x if dtype is None else x.to(dtype)
+    return func(_filled(x, mask, fill), _dims(dim, x.dim())[0]).to(x.dtype)
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
@@ -378,7 +385,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tens
     >>> torch.masked.cumsum(torch.tensor([1, 2, 3]), 0, mask=torch.tensor([True, False, True]))
     tensor([1, 1, 4])
     """
-    return _along(_ops["cumsum"], input, dim, dtype, mask, 0, True)
+    return _along(_ops["cumsum"], input, dim, dtype, mask, 0)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
@@ -388,7 +395,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     >>> torch.masked.cumprod(torch.tensor([1, 2, 3]), 0, mask=torch.tensor([True, False, True]))
     tensor([1, 1, 3])
     """
-    return _along(_ops["cumprod"], input, dim, dtype, mask, 1, True)
+    return _along(_ops["cumprod"], input, dim, dtype, mask, 1)
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
