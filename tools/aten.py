@@ -20,20 +20,23 @@ LEFT_OUT = re.compile(
 )
 # Forms with results to write to, and types that only TorchScript has.
 ODD = re.compile(r"\*, [^>]*!\)|\b(Dimname|Generator\(|__torch__|t\[\]|Dict|Future|AnyEnum|Any )")
-# Names with an underscore that graphs of aten ops are made of.
+# Names with an underscore, and of gradients, that graphs of aten ops are made of.
 PRIVATE = {
     "_softmax", "_log_softmax", "_to_copy", "_unsafe_view", "_reshape_alias", "_conj",
     "_embedding_bag", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
     "_scaled_dot_product_flash_attention_for_cpu", "_adaptive_avg_pool2d", "_cdist_forward",
     "_convolution", "_unique2", "_safe_softmax", "_local_scalar_dense", "_pin_memory",
-    "_sparse_addmm", "_sparse_mm_reduce_impl",
+    "_sparse_addmm", "_sparse_mm_reduce_impl", "_softmax_backward_data", "_batch_norm_with_update",
+    "_upsample_bilinear2d_aa", "_chunk_cat", "_unsafe_masked_index",
+    "_unsafe_masked_index_put_accumulate", "native_dropout_backward",
+    "max_pool2d_with_indices_backward",
 }  # fmt: skip
 
 
 def wanted(name: str, text: str) -> bool:
-    if LEFT_OUT.match(name) or "Tensor" not in text or "backward" in name:
+    if LEFT_OUT.match(name) or "Tensor" not in text:
         return False
-    return name in PRIVATE or not name.startswith("_")
+    return name in PRIVATE or not (name.startswith("_") or "backward" in name)
 
 
 def main() -> None:

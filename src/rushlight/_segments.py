@@ -53,7 +53,10 @@ def segment_reduce(
     if lengths is None:
         if offsets is None:
             raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
-        lengths = offsets.diff(dim=-1)
+        lengths, ends, first = offsets.diff(dim=-1), offsets[..., 1:], offsets[..., :1]
+    else:
+        ends = lengths.cumsum(-1)
+        first = ends[..., :1] * 0
     if lengths.is_floating_point():
         raise NotImplementedError(
             f"segment_reduce: not implemented for lengths of {lengths.dtype}: take integers"
@@ -84,8 +87,9 @@ def segment_reduce(
     rest = data.shape[axis + 1 :]
     rows = data.reshape(-1, *rest)
     count = lengths.reshape(-1)
-    owner = _ops["repeat_interleave"](_ops["arange"](count.numel()), count)
-    owner = owner.reshape(-1, *[1] * len(rest)).expand_as(rows)
+    owner, inside = _owners(ends, first, data.shape[axis])
+    rows = rows[inside]
+    owner = owner[inside].reshape(-1, *[1] * len(rest)).expand_as(rows)
     start = _START[kind] if initial is None else initial
     result = _ops["full"]((count.numel(), *rest), start, dtype=data.dtype, device=data.device)
     # The mean counts the elements alone; what it starts with is no further element.
@@ -95,6 +99,16 @@ def segment_reduce(
         size = count.reshape(-1, *[1] * len(rest)).to(data.dtype)
         result = result / (size if initial is None else size.clamp(min=1))
     return result.reshape(*lengths.shape, *rest)
+
+
+def _owners(ends: Tensor, first: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The number of the segment of each element, and which elements are in one."""
+    lead = ends.shape[:-1]
+    place = _ops["arange"](size, device=ends.device).expand(*lead, size).contiguous()
+    owner = _ops["searchsorted"](ends.contiguous().to(_C.int64), place, right=True)
+    inside = (place >= first) & (owner < ends.shape[-1])
+    before = _ops["arange"](lead.numel(), device=ends.device) * ends.shape[-1]
+    return (owner + before.reshape(*lead, 1)).reshape(-1), inside.reshape(-1)
 
 
 def range(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, **options: Any) -> Tensor:
@@ -129,3 +143,6 @@ def range(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, **opti
     result = _ops["arange"](count, **options) * step + start
     result = result.to(options["dtype"])
     return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+_segment_reduce = segment_reduce

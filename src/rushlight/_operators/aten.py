@@ -47,11 +47,13 @@ def composite(name: str) -> bool:
 def implementation(name: str) -> Any:
     """What computes an op of aten, or None."""
     import rushlight
+    from rushlight import _internals
     from rushlight._operators import aten_calls
 
-    found = vars(aten_calls).get(name)
-    if callable(found) and getattr(found, "__module__", "").endswith("aten_calls"):
-        return found
+    for module in (aten_calls, _internals):
+        found = vars(module).get(name)
+        if callable(found) and getattr(found, "__module__", "") == module.__name__:
+            return found
     space, _, rest = name.partition("_")
     if space in _SPACES and rest:
         return getattr(getattr(rushlight, space, None), rest, None)
