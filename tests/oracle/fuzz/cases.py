@@ -273,7 +273,7 @@ def is_singular(case):
 
 def is_zero_times_nan(case):
     """0 times a derivative that is NaN, in a sum or alone; PyTorch takes it for 0."""
-    return is_nan_here(case) and case.after("xlog")
+    return is_nan_here(case) and case.after("xlog|kl_div")
 
 
 def is_zero_there(case):
