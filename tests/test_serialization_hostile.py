@@ -257,7 +257,7 @@ def test_tensors_that_claim_what_is_not_there(facts):
         b"ctorch\nSize\n((U\x01attR.",
         b"ctorch\nTensor\n)R.",
         b"ctorch\nTensor\n)\x81.",
-        b"ctorch\nfloat8_e4m3fn\n.",
+        b"ctorch\nfloat4_e2m1fn_x2\n.",
         b"ctorch._utils\n_rebuild_sparse_tensor\n)R.",
         b"ctorch._utils\n_rebuild_parameter\n(NNNtR.",
         b"ctorch._tensor\n_rebuild_from_type_v2\n(NNNNtR.",

@@ -31,6 +31,16 @@ double tensor_to_double(const Tensor* t) {
   return ops::number(one);
 }
 
+// A number that only uint64 has.
+uint64_t large_number(PyObject* o) {
+  unsigned long long v = PyLong_AsUnsignedLongLong(o);
+  if (v == (unsigned long long)-1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    fail("Overflow when unpacking long long: the integer does not fit int64 or uint64");
+  }
+  return v;
+}
+
 }  // namespace
 
 Var wrap_number(PyObject* o) {
@@ -39,6 +49,7 @@ Var wrap_number(PyObject* o) {
   if (PyLong_Check(o)) {
     int overflow;
     long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow > 0) return scalar(DType::U64, large_number(o));
     if (overflow) fail("Overflow when unpacking long long: the integer does not fit int64");
     return scalar(DType::I64, int64_t(v));
   }

@@ -46,6 +46,7 @@ int combine(int high, int low) {
   DType h = DType(high), l = DType(low);
   if (is_complex(h)) return high;
   if (is_floating(h)) return is_complex(l) ? int(complex_of(h)) : high;
+  if (is_wide_unsigned(h) && is_complex(l)) return low;
   if (h == DType::Bool || category(l) >= 2) return int(promote(h, l));
   return high;
 }

@@ -49,6 +49,7 @@ struct OpTable {
   Form form;
   Autocast autocast;
   Batching batching;
+  Stored stored;
   int8_t added_dims;
   bool function, method, inplace, out, tried_last;
   bool is_view, spares, whole_history, bilinear, reads_numbers, sees_batches;

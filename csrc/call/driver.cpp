@@ -9,6 +9,7 @@
 #include "autograd/profile.h"
 #include "call/batch.h"
 #include "call/call_node.h"
+#include "call/formula.h"
 #include "call/values.h"
 
 namespace rl {
@@ -102,12 +103,14 @@ bool may_require(const Var& v) {
 
 // What the arguments bring along: whether one requires grad, where the first was cut off.
 struct Origins {
-  bool requires_grad = false;
+  bool requires_grad = false, stored = false;
   uint32_t cut = 0;
   Origins(const OpRecord& op, Values args) {
     each_tensor(op, args, [&](const Var& v) {
       requires_grad |= may_require(v);
-      if (v && !cut) cut = v->cut;
+      if (!v) return;
+      stored |= is_stored(v.dtype());
+      if (!cut) cut = v->cut;
     });
   }
 };
@@ -260,6 +263,51 @@ void push_level(const OpRecord& op, Values args, Var* results, size_t count, int
       set_tangent(results[k].get(), level, p[int(k)] ? p[int(k)] : no_tangent(results[k]));
 }
 
+// --- Stored types ----------------------------------------------------------------------------
+
+// The type that a call asks for by a parameter of this type, or I64.
+DType wanted_type(const OpRecord& op, Values args) {
+  for (int i = 0; i < op.count; i++) {
+    if (op.types[i] != &detail::argument_type<std::optional<DType>>) continue;
+    const auto& given = *static_cast<const std::optional<DType>*>(args[i]);
+    if (given && !is_integral(*given)) return *given;
+  }
+  return DType::I64;
+}
+
+// uint64 as int64 of the same order, and back.
+Var flipped(const Var& v, DType as) {
+  Var bits = wrap_storage(retain(v->storage), v.sizes(), v->strides, v->offset, DType::I64);
+  Var other = math::call_pointwise("bitwise_xor", {bits, ops::full({}, -0x1p63, DType::I64, v.device())});
+  return wrap_storage(retain(other->storage), other.sizes(), other->strides, other->offset, as);
+}
+
+// Runs an op, which has no derivative here, on what it can compute with.
+[[gnu::noinline]] void run_converted(const OpRecord& op, Values args, void* result) {
+  DType type = DType::I64, target = op.stored == Stored::Truth ? DType::Bool : wanted_type(op, args);
+  each_tensor(op, args, [&](const Var& v) {
+    if (v && is_stored(v.dtype())) type = v.dtype();
+  });
+  bool integers = op.stored >= Stored::Summed && target == DType::I64;
+  if (op.stored == Stored::Refused || (integers && !is_wide_unsigned(type)))
+    refuse_stored(op.name(), type);
+  bool flips = op.stored == Stored::Ordered && type == DType::U64;
+  Arguments converted(op);
+  converted.fill(args, [&](int, const Var& v) {
+    if (!v || !is_stored(v.dtype())) return v;
+    if (flips) {
+      check(v.dtype() == type, op.name(), ": expected tensors of one dtype, got ", name(type),
+            " and ", name(v.dtype()));
+      return flipped(v, DType::I64);
+    }
+    return ops::to(v, target);
+  });
+  run(op, converted.values(), result);
+  if (op.stored != Stored::Ordered || op.form == Form::NonDifferentiable) return;
+  Var& first = Results(op, result)[0];
+  first = flips ? flipped(first, type) : ops::to(first, type);
+}
+
 // --- The way of a call -----------------------------------------------------------------------
 
 // Views of inference tensors belong to no one, but for those that a transform differentiates.
@@ -292,6 +340,8 @@ void execute(const OpRecord& op, Values args, void* result) {
   if (recording) [[unlikely]]
     each_tensor(op, args, [&](const Var& v) { recording->hold(v.get()); });
   Origins origins(op, args);
+  if (origins.stored && op.stored != Stored::Moved) [[unlikely]]
+    return run_converted(op, args, result);
   bool requires_grad = origins.requires_grad, differentiable = op.form != Form::NonDifferentiable;
   bool records = requires_grad && differentiable && modes.records();
   if (op.is_view && records && is_untracked(tensor(args[0]))) [[unlikely]]

@@ -111,6 +111,23 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   }
 }
 
+// A tensor's bytes read as another type of their size.
+Var reread(const Var& v, DType dtype) {
+  return wrap_storage(retain(v->storage), v.sizes(), v->strides, v->offset, dtype);
+}
+
+// Stored types are computed in others, where that gives what their own arithmetic would.
+[[gnu::noinline]] void check_stored(const Pointwise& op, DType d) {
+  bool holds = is_float8(d) ? op.takes_float8 : d != DType::U64 || op.any_sign;
+  if (!holds && !op.moves) refuse_stored(op.name, d);
+}
+
+[[gnu::noinline]] void check_stored_on_device(const Pointwise& op, const Tensor* t) {
+  if (t && is_stored(t->dtype))
+    fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '",
+            info(t->dtype).tensor_name, "' on the device 'cuda': convert it with .to(torch.float32)");
+}
+
 // What the history of a call's result depends on.
 struct Origins {
   bool requires_grad = false;
@@ -191,10 +208,19 @@ struct Origins {
   else if (!into) out = run_flat(op, operands, params);
   if (!out) {
     Promotion promotion;
-    for (int i = 0; i < op.inputs; i++) promotion.add(operands[i]);
+    // A condition does not decide the type of what it chooses.
+    for (int i = op.moves ? 1 : 0; i < op.inputs; i++) promotion.add(operands[i]);
     DType common = promotion.result();
     if (op.result == Result::Float && is_integral(common)) common = default_dtype();
     DType compute = compute_type(common);
+    if (operands[0]->device().type == Device::CUDA || (into && into->device().type == Device::CUDA))
+      for (const Tensor* t : {operands[0], operands[1], operands[2], const_cast<const Tensor*>(into)})
+        check_stored_on_device(op, t);
+    bool reads_bits = op.moves && is_stored(common);
+    if (is_stored(common)) [[unlikely]] {
+      check_stored(op, common);
+      if (reads_bits) compute = moved_as(common);
+    }
     kernel::Lanes kernel = op.forward[int(compute)];
     if (!kernel) fail_dtype(op, common);
     Ints sizes = in[0].sizes();
@@ -204,6 +230,9 @@ struct Origins {
     const Var* read = in;
     if (compute != common) [[unlikely]] {
       round_operands(op, in, common, rounded);
+      if (reads_bits)
+        for (int i = 0; i < op.inputs; i++)
+          if (rounded[i].dtype() == common) rounded[i] = reread(rounded[i], compute);
       read = rounded;
       for (int i = 0; i < op.inputs; i++) operands[i] = rounded[i].get();
     }
@@ -211,9 +240,10 @@ struct Origins {
     DType result = op.result == Result::Bool              ? DType::Bool
                    : op.produced[int(compute)] != compute ? real_of(common)
                                                           : common;
-    out = empty_pointwise(operands, op.inputs, sizes, result);
+    out = empty_pointwise(operands, op.inputs, sizes, reads_bits ? compute : result);
     run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
                 op.inputs);
+    if (reads_bits) out = reread(out, common);
   }
   leave_history(op, in, params, origins, std::move(early), out);
   return out;
@@ -292,6 +322,7 @@ void run_general(kernel::Lanes kernel, const double* params, DType compute, DTyp
 }
 
 [[noreturn]] void fail_dtype(const Pointwise& op, DType d) {
+  if (is_stored(d)) refuse_stored(op.name, d);
   fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '", info(d).tensor_name,
           "'");
 }

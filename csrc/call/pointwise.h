@@ -66,6 +66,9 @@ struct Pointwise {
   bool vanishes;       // and it may be zero where something is chosen, too
   bool whole_history;  // see autograd/history.h
   bool wide_numbers;   // beside halves, single numbers keep their digits
+  bool any_sign;       // what it computes of int64 holds for the bits of uint64 too
+  bool takes_float8;   // what it computes of float holds for float8
+  bool moves;          // elements of the result are elements of the inputs
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
   kernel::Lanes forward[kDTypes];
@@ -379,6 +382,9 @@ Pointwise make_pointwise() {
   p.vanishes = Op::vanishes;
   p.whole_history = Op::whole_history;
   p.wide_numbers = Op::wide_numbers;
+  p.any_sign = Op::wraps || requires { Op::any_sign; };
+  p.takes_float8 = requires { Op::takes_float8; };
+  p.moves = requires { Op::moves; };
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {

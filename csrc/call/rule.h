@@ -9,6 +9,15 @@
 
 namespace rl {
 
+// What an op makes of tensors of a stored type (tensor/dtype.h).
+enum class Stored : uint8_t {
+  Refused,
+  Moved,    // its code takes every type
+  Truth,    // only whether an element is 0 matters: it is given bools
+  Summed,   // of unsigned integers it is given int64; results stay what they are
+  Ordered,  // the same, the order kept; the first result, if it has a derivative, is of the type
+};
+
 // The forms. A struct derives from one; a missing rule is a compile error.
 struct OpDefaults {
   static constexpr auto doc = "";
@@ -26,6 +35,7 @@ struct OpDefaults {
   static constexpr bool whole_history = false;  // see autograd/history.h
   static constexpr Autocast autocast = Autocast::None;
   static constexpr Batching batching = Batching::Loop;
+  static constexpr Stored stored = Stored::Refused;
 };
 struct Composite : OpDefaults {  // a function of other ops: no rule
   static constexpr Form form = Form::Composite;
@@ -48,6 +58,7 @@ struct View : Linear {
   static constexpr bool is_view = true;
   static constexpr bool out = false;
   static constexpr Family family = Family::View;
+  static constexpr Stored stored = Stored::Moved;
 };
 
 // The tangent of what has none.

@@ -152,6 +152,7 @@ struct Runner<Op, R (*)(A...)> {
     t.form = Op::form;
     t.autocast = Op::autocast;
     t.batching = Op::batching;
+    t.stored = Op::stored;
     if constexpr (requires { Op::added_dims; }) t.added_dims = Op::added_dims;
     t.function = Op::function;
     t.method = Op::method;

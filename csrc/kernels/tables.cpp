@@ -1,14 +1,53 @@
 // The devices.
+#include <type_traits>
+
 #include "kernels/cpu/kernels.h"
 #include "kernels/kernels.h"
 
 namespace rl {
 
-const kernel::Table cpu_table = {
-#define KERNEL(Result, name, parameters) .name = cpu::name,
+namespace {
+
+// No kernel reads memory as a type that it does not know.
+void check_computed(const char* kernel, DType d) {
+  if (is_stored(d)) [[unlikely]]
+    refuse_stored(kernel, d);
+}
+template <class T>
+void check_computed(const char*, const T&) {}
+
+template <auto kernel, class Label>
+struct Checked;
+template <class R, class... A, R (*kernel)(A...), class Label>
+struct Checked<kernel, Label> {
+  static constexpr bool has_dtype = (std::is_same_v<A, DType> || ...);
+  static R run(A... a) {
+    (check_computed(Label::text, a), ...);
+    return kernel(a...);
+  }
+  static constexpr auto chosen = has_dtype ? run : kernel;
+};
+
+#define KERNEL(Result, name, parameters)       \
+  struct Label_##name {                        \
+    static constexpr const char* text = #name; \
+  };
 #include "kernels/table.def"
 #undef KERNEL
-};
+
+}  // namespace
+
+constinit const kernel::Table cpu_table = [] {
+  kernel::Table table = {
+#define KERNEL(Result, name, parameters) .name = Checked<cpu::name, Label_##name>::chosen,
+#include "kernels/table.def"
+#undef KERNEL
+  };
+  table.fill = cpu::fill;
+  table.convert = cpu::convert;
+  table.copy_strided = cpu::copy_strided;
+  return table;
+}();
 
 namespace {
 

@@ -35,10 +35,13 @@ struct DLManagedTensor {
 };
 constexpr int32_t kHostMemory = 1, kCudaMemory = 2, kPinnedMemory = 3;
 enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
+// Floats of eight bits have codes of their own.
+constexpr uint8_t kFloat8Codes[] = {10, 12, 11, 13, 14};
 
 DLDataType dl_type(DType d) {
   uint8_t code = d == DType::Bool   ? kBool
-                 : d == DType::U8   ? kUInt
+                 : is_unsigned(d)   ? kUInt
+                 : is_float8(d)     ? kFloat8Codes[int(d) - int(DType::E4M3FN)]
                  : d == DType::BF16 ? kBfloat
                  : is_complex(d)    ? kComplex
                  : is_floating(d)   ? kFloat

@@ -24,7 +24,9 @@ struct Format {
 constexpr Format kFormats[] = {{"?", DType::Bool}, {"B", DType::U8},   {"b", DType::I8},
                                {"h", DType::I16},  {"i", DType::I32},  {"q", DType::I64},
                                {"l", DType::I64},  {"e", DType::F16},  {"f", DType::F32},
-                               {"d", DType::F64},  {"Zf", DType::C64}, {"Zd", DType::C128}};
+                               {"d", DType::F64},  {"Zf", DType::C64}, {"Zd", DType::C128},
+                               {"H", DType::U16},  {"I", DType::U32},  {"Q", DType::U64},
+                               {"L", DType::U64}};
 
 const char* format_of(DType d) {
   for (const Format& f : kFormats)
@@ -117,7 +119,7 @@ Var share_buffer(PyObject* o) {
   if (d < 0)
     refuse("can't convert an array of format '", b->format ? b->format : "?",
            "' to a tensor. The supported types are: float64, float32, float16, complex64, "
-           "complex128, int64, int32, int16, int8, uint8, and bool.");
+           "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.");
   DType dtype = DType(d);
   int64_t size = itemsize(dtype);
   Ints sizes(b->ndim), strides(b->ndim);
@@ -147,7 +149,7 @@ Var share_buffer(PyObject* o) {
 
 // ---- nested sequences
 
-// (A uint8 takes negative numbers down to -255, wrapped, as torch does.)
+// (An unsigned type takes negative numbers, wrapped, as torch does; uint64 does not.)
 // What the elements of some Python data need: bool, int, float or complex.
 enum class Rank { None = -1, Bool, Int, Float, Complex };
 
@@ -267,6 +269,14 @@ double to_double(PyObject* o) {
   if (v == -1 && PyErr_Occurred()) throw PythonError{};
   return v;
 }
+uint64_t to_uint64(PyObject* o) {
+  PyObject* index = PyNumber_Index(o);
+  if (!index) throw PythonError{};
+  unsigned long long v = PyLong_AsUnsignedLongLong(index);
+  Py_DECREF(index);
+  if (v == (unsigned long long)-1 && PyErr_Occurred()) throw PythonError{};
+  return v;
+}
 int64_t to_int64(PyObject* o) {
   PyObject* index = PyLong_Check(o) ? new_reference(o) : PyNumber_Long(o);
   if (!index) throw PythonError{};
@@ -292,9 +302,9 @@ c128 to_complex(PyObject* o) {
 }
 
 void check_range(const Var& wide, DType d) {
-  if (!is_integral(d) || d == DType::I64 || d == DType::Bool) return;
-  int64_t low = d == DType::U8 ? -255 : -(int64_t(1) << (8 * itemsize(d) - 1));
-  int64_t high = d == DType::U8 ? 255 : (int64_t(1) << (8 * itemsize(d) - 1)) - 1;
+  if (!is_integral(d) || itemsize(d) == 8 || d == DType::Bool) return;
+  int64_t high = (int64_t(1) << (8 * itemsize(d) - (is_unsigned(d) ? 0 : 1))) - 1;
+  int64_t low = is_unsigned(d) ? -high : -high - 1;
   const int64_t* x = wide->host<int64_t>();
   for (int64_t i = 0; i < wide.numel(); i++)
     if (x[i] < low || x[i] > high)
@@ -317,6 +327,11 @@ Var from_nested(PyObject* data, std::optional<DType> dtype) {
     wide = empty(nested.sizes, DType::C128, kHost);
     c128* out = wide->host<c128>();
     nested.write(data, 0, out, to_complex);
+  } else if (result == DType::U64 && nested.rank != Rank::None) {
+    if (nested.rank == Rank::Float) fail_as(PyExc_TypeError, "an integer is required");
+    wide = empty(nested.sizes, DType::U64, kHost);
+    uint64_t* out = wide->host<uint64_t>();
+    nested.write(data, 0, out, to_uint64);
   } else if (nested.rank == Rank::Float || nested.rank == Rank::None) {
     wide = empty(nested.sizes, DType::F64, kHost);
     double* out = wide->host<double>();
@@ -372,6 +387,7 @@ Var tensor_from_python(PyObject* data, std::optional<DType> dtype) {
   }
   bool number = PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data);
   if (number && !PyObject_CheckBuffer(data)) {  // NumPy's float64 is a float with a dtype
+    if (dtype == DType::U64 && PyLong_Check(data)) return from_nested(data, dtype);
     if (PyLong_Check(data) && !PyBool_Check(data)) to_int64(data);  // raises on overflow
     Var v = wrap_number(data);
     DType natural = is_integral(v.dtype())  ? v.dtype()

@@ -21,6 +21,17 @@ PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* kwargs);
 
 // An element at any address: foreign memory may not be aligned.
 PyObject* element_to_python(DType dtype, const char* data) {
+  if (is_stored(dtype)) {
+    if (dtype == DType::U64) {
+      uint64_t x;
+      std::memcpy(&x, data, sizeof x);
+      return PyLong_FromUnsignedLongLong(x);
+    }
+    DType wide = is_complex(dtype) ? DType::C128 : is_integral(dtype) ? DType::I64 : DType::F64;
+    alignas(16) char room[16];
+    on_host().convert(wide, room, 16, dtype, data, 16, 1);
+    return element_to_python(wide, room);
+  }
   return visit(dtype, [&](auto zero) {
     using T = decltype(zero);
     T x;

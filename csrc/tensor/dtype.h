@@ -9,8 +9,14 @@
 
 namespace rl {
 
-enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128 };
-inline constexpr int kDTypes = 12;
+// Kernels compute with the types up to C128. Elements of the others are stored, moved by their size
+// and converted; what is computed of them is computed in another type (docs/design/dtypes.md).
+enum class DType : uint8_t {
+  Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128,
+  U16, U32, U64, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E8M0FNU, C32,
+};
+inline constexpr int kDTypes = 21;
+inline bool is_stored(DType d) { return d > DType::C128; }
 
 using c64 = std::complex<float>;
 using c128 = std::complex<double>;
@@ -90,16 +96,32 @@ struct DTypeInfo {
   const char* tensor_name;  // the legacy class name: "Float"
   uint8_t size;
   uint8_t category;  // 0 bool, 1 integer, 2 real, 3 complex
+  DType compute;     // the type arithmetic is done in
 };
 
 inline constexpr DTypeInfo kDTypeInfo[kDTypes] = {
     // clang-format off
-    {"bool", "Bool", 1, 0},           {"uint8", "Byte", 1, 1},
-    {"int8", "Char", 1, 1},           {"int16", "Short", 2, 1},
-    {"int32", "Int", 4, 1},           {"int64", "Long", 8, 1},
-    {"float16", "Half", 2, 2},        {"bfloat16", "BFloat16", 2, 2},
-    {"float32", "Float", 4, 2},       {"float64", "Double", 8, 2},
-    {"complex64", "ComplexFloat", 8, 3}, {"complex128", "ComplexDouble", 16, 3},
+    {"bool", "Bool", 1, 0, DType::Bool},
+    {"uint8", "Byte", 1, 1, DType::U8},
+    {"int8", "Char", 1, 1, DType::I8},
+    {"int16", "Short", 2, 1, DType::I16},
+    {"int32", "Int", 4, 1, DType::I32},
+    {"int64", "Long", 8, 1, DType::I64},
+    {"float16", "Half", 2, 2, DType::F32},
+    {"bfloat16", "BFloat16", 2, 2, DType::F32},
+    {"float32", "Float", 4, 2, DType::F32},
+    {"float64", "Double", 8, 2, DType::F64},
+    {"complex64", "ComplexFloat", 8, 3, DType::C64},
+    {"complex128", "ComplexDouble", 16, 3, DType::C128},
+    {"uint16", "UInt16", 2, 1, DType::I64},
+    {"uint32", "UInt32", 4, 1, DType::I64},
+    {"uint64", "UInt64", 8, 1, DType::I64},
+    {"float8_e4m3fn", "Float8_e4m3fn", 1, 2, DType::F32},
+    {"float8_e5m2", "Float8_e5m2", 1, 2, DType::F32},
+    {"float8_e4m3fnuz", "Float8_e4m3fnuz", 1, 2, DType::F32},
+    {"float8_e5m2fnuz", "Float8_e5m2fnuz", 1, 2, DType::F32},
+    {"float8_e8m0fnu", "Float8_e8m0fnu", 1, 2, DType::F32},
+    {"complex32", "ComplexHalf", 4, 3, DType::C64},
     // clang-format on
 };
 
@@ -112,19 +134,32 @@ inline bool is_complex(DType d) { return category(d) == 3; }
 inline bool is_integral(DType d) { return category(d) <= 1; }
 inline bool is_differentiable(DType d) { return category(d) >= 2; }
 
-// The type arithmetic is done in: halves compute as float.
-inline DType compute_type(DType d) { return d == DType::F16 || d == DType::BF16 ? DType::F32 : d; }
+inline bool is_wide_unsigned(DType d) { return d >= DType::U16 && d <= DType::U64; }
+inline bool is_float8(DType d) { return d >= DType::E4M3FN && d <= DType::E8M0FNU; }
+inline bool is_unsigned(DType d) { return d <= DType::U8 || is_wide_unsigned(d); }
+
+// The type arithmetic is done in: halves compute as float, large unsigned integers as int64.
+inline DType compute_type(DType d) { return info(d).compute; }
+
+// A type of the same size that kernels know: what moves elements may take one for the other.
+DType moved_as(DType d);
 
 inline DType real_of(DType d) {
-  return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d;
+  return d == DType::C64    ? DType::F32
+         : d == DType::C128 ? DType::F64
+         : d == DType::C32  ? DType::F16
+                            : d;
 }
-inline DType complex_of(DType d) {
-  return d == DType::F64 || d == DType::C128 ? DType::C128 : DType::C64;
-}
+// Raises for a float8.
+DType complex_of(DType d);
 
-// The smallest type both convert to without leaving their categories.
+// The smallest type both convert to without leaving their categories; raises where a stored type
+// has none with the other.
+DType promote_stored(DType a, DType b);
 inline DType promote(DType a, DType b) {
   if (a == b) return a;
+  if (is_stored(a) || is_stored(b)) [[unlikely]]
+    return promote_stored(a, b);
   if (a > b) {
     DType t = a;
     a = b;
@@ -135,6 +170,9 @@ inline DType promote(DType a, DType b) {
   if (is_complex(b) && a == DType::F64) return DType::C128;
   return b;
 }
+
+// "op" not implemented for 'UInt16', and what to do.
+[[noreturn]] void refuse_stored(const char* op, DType d);
 
 template <class T>
 struct dtype_of;
@@ -176,6 +214,7 @@ template <> struct dtype_of<c128> {
 };
 
 // Calls f with a value of the C++ type that d names: visit(d, [&](auto zero) { using T = ...; }).
+// Raises for a stored type.
 template <class F>
 decltype(auto) visit(DType d, F&& f) {
   switch (d) {
@@ -190,7 +229,8 @@ decltype(auto) visit(DType d, F&& f) {
     case DType::F32: return f(float{});
     case DType::F64: return f(double{});
     case DType::C64: return f(c64{});
-    default: return f(c128{});
+    case DType::C128: return f(c128{});
+    default: refuse_stored("kernel", d);
   }
 }
 

@@ -43,16 +43,15 @@ PyObject* dtype_to_real(PyObject* o, PyObject*) {
   return r;
 }
 PyObject* dtype_to_complex(PyObject* o, PyObject*) {
-  PyObject* r = dtype_object(complex_of(value_of(o)));
-  Py_INCREF(r);
-  return r;
+  return guarded([&] { return Py_NewRef(dtype_object(complex_of(value_of(o)))); });
 }
 PyObject* dtype_is_floating(PyObject* o, void*) {
   return PyBool_FromLong(is_floating(value_of(o)));
 }
 PyObject* dtype_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(value_of(o))); }
 PyObject* dtype_is_signed(PyObject* o, void*) {
-  return PyBool_FromLong(value_of(o) != DType::Bool && value_of(o) != DType::U8);
+  DType d = value_of(o);
+  return PyBool_FromLong(!is_unsigned(d) && d != DType::E8M0FNU);
 }
 PyObject* dtype_itemsize(PyObject* o, void*) {
   return PyLong_FromLong(long(itemsize(value_of(o))));

@@ -1523,6 +1523,12 @@ float64: dtype
 float32: dtype
 float16: dtype
 bfloat16: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
+complex32: dtype
 complex64: dtype
 complex128: dtype
 int8: dtype
@@ -1530,6 +1536,9 @@ int16: dtype
 int32: dtype
 int64: dtype
 uint8: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
 bool: dtype
 default_generator: Generator
 _namespaces: dict[str, dict[str, Any]]

@@ -26,11 +26,17 @@ from rushlight._C import (
     Size as Size,
     Tensor as Tensor,
     bfloat16 as bfloat16,
+    complex32 as complex32,
     complex64 as complex64,
     complex128 as complex128,
     device as device,
     dtype as dtype,
     empty_cache as empty_cache,
+    float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2,
+    float8_e5m2fnuz as float8_e5m2fnuz,
+    float8_e8m0fnu as float8_e8m0fnu,
     float16 as float16,
     float32 as float32,
     float64 as float64,
@@ -51,6 +57,9 @@ from rushlight._C import (
     set_default_dtype as set_default_dtype,
     set_num_threads as set_num_threads,
     uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 
 bool = _C.bool
@@ -60,6 +69,7 @@ half = float16
 long = int64
 int = int32
 short = int16
+chalf = complex32
 cfloat = complex64
 cdouble = complex128
 
@@ -312,9 +322,7 @@ def __getattr__(name: str) -> object:
         value = importlib.import_module("rushlight._legacy").legacy_type(name)
     if value is None and name.endswith("Storage"):
         value = importlib.import_module("rushlight._legacy").legacy_storage(name)
-    if value is None and name.startswith(
-        ("bits", "chalf", "complex32", "float", "int", "q", "uint")
-    ):
+    if value is None and name.startswith(("bits", "float", "int", "q", "uint")):
         value = importlib.import_module("rushlight._absent_dtypes").of_name(name)
     if value is None and name == "torch":
         value = _sys.modules[__name__]

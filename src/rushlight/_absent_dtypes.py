@@ -6,14 +6,8 @@ TYPE_CHECKING = False  # type checkers read it as True; the imports below cost t
 if TYPE_CHECKING:
     from typing import Any
 
-_FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 _BYTES = {
-    **dict.fromkeys(_FLOAT8, 1),
     "float4_e2m1fn_x2": 1,
-    "uint16": 2,
-    "uint32": 4,
-    "uint64": 8,
-    "complex32": 4,
     **{f"{sign}int{bits}": 1 for sign in ("", "u") for bits in range(1, 8)},
     **dict.fromkeys(("bits1x8", "bits2x4", "bits4x2", "bits8"), 1),
     "bits16": 2,
@@ -23,7 +17,7 @@ _BYTES = {
     "quint4x2": 1,
     "quint2x4": 1,
 }
-NAMES = (*_BYTES, "chalf")
+NAMES = tuple(_BYTES)
 
 
 class AbsentDtype:
@@ -33,7 +27,7 @@ class AbsentDtype:
         self.name = name
         self.itemsize = _BYTES[name]
         self.is_floating_point = name.startswith("float")
-        self.is_complex = name.startswith("complex")
+        self.is_complex = False
         self.is_signed = not name.startswith(("u", "bits", "quint"))
 
     def __repr__(self) -> str:
@@ -48,7 +42,6 @@ _made: dict[str, AbsentDtype] = {}
 
 def of_name(name: str) -> AbsentDtype | None:
     """The one object for a type, or None for what is no name of one."""
-    name = "complex32" if name == "chalf" else name
     if name not in _BYTES:
         return None
     return _made.setdefault(name, AbsentDtype(name))

@@ -14,10 +14,11 @@ _BITS = {  # name: (bits of the fraction, smallest exponent, largest exponent)
     "float32": (23, -126, 127),
     "float16": (10, -14, 15),
     "bfloat16": (7, -126, 127),
+    "complex32": (10, -14, 15),
     "complex64": (23, -126, 127),
     "complex128": (52, -1022, 1023),
 }
-_BYTES = {  # types of a byte, which no tensor has: (eps, largest, smallest, smallest normal)
+_BYTES = {  # types of a byte: (eps, largest, smallest, smallest normal)
     "float8_e4m3fn": (2.0**-3, 448.0, -448.0, 2.0**-6),
     "float8_e4m3fnuz": (2.0**-3, 240.0, -240.0, 2.0**-7),
     "float8_e5m2": (2.0**-2, 57344.0, -57344.0, 2.0**-14),
@@ -67,7 +68,8 @@ class finfo:
                 f"torch.finfo() requires a floating point input type, got {name}. Use torch.iinfo"
             )
         fraction, low, high = _BITS[name]
-        self.dtype = {"complex64": "float32", "complex128": "float64"}.get(name, name)
+        real = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+        self.dtype = real.get(name, name)
         self.bits = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}[self.dtype]
         self.eps = 2.0**-fraction
         self.max = (2.0 - self.eps) * 2.0**high

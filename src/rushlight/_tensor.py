@@ -109,7 +109,13 @@ _LEGACY = {
     "Byte": _C.uint8, "Char": _C.int8, "Short": _C.int16, "Int": _C.int32, "Long": _C.int64,
     "Bool": _C.bool, "ComplexFloat": _C.complex64, "ComplexDouble": _C.complex128,
 }  # fmt: skip
-_NAMES = {dtype: name for name, dtype in _LEGACY.items()}
+_STORED = {  # without a class of tensors or storages
+    "UInt16": _C.uint16, "UInt32": _C.uint32, "UInt64": _C.uint64, "ComplexHalf": _C.complex32,
+    "Float8_e4m3fn": _C.float8_e4m3fn, "Float8_e5m2": _C.float8_e5m2,
+    "Float8_e4m3fnuz": _C.float8_e4m3fnuz, "Float8_e5m2fnuz": _C.float8_e5m2fnuz,
+    "Float8_e8m0fnu": _C.float8_e8m0fnu,
+}  # fmt: skip
+_NAMES = {dtype: name for name, dtype in {**_LEGACY, **_STORED}.items()}
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -580,6 +586,7 @@ for _name, _dtype, _data, _result in (
     ("char", _C.int8, "[100, 200]", "tensor([100, -56], dtype=torch.int8)"),
     ("byte", _C.uint8, "[1, 255, 256]", "tensor([  1, 255,   0], dtype=torch.uint8)"),
     ("bool", _C.bool, "[0.0, -0.5, 3.0]", "tensor([False,  True,  True])"),
+    ("chalf", _C.complex32, "[1.0, -2.0]", "tensor([ 1.+0.j, -2.+0.j], dtype=torch.complex32)"),
     ("cfloat", _C.complex64, "[1.0, -2.0]", "tensor([ 1.+0.j, -2.+0.j])"),
     ("cdouble", _C.complex128, "[1.0]", "tensor([1.+0.j], dtype=torch.complex128)"),
 ):

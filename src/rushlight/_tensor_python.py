@@ -27,9 +27,12 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
                 "instead."
             )
         self = self.detach()
-    if self.dtype is _C.bfloat16:
+    if self.dtype in (_C.bfloat16, _C.complex32) or self.dtype.name.startswith("float8"):
+        kind = self.type().removeprefix("torch.").removesuffix("Tensor")
+        wide = "cfloat" if self.dtype.is_complex else "float"
         raise TypeError(
-            "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float() first"
+            f"Got unsupported ScalarType {kind}: NumPy has no {self.dtype.name}; "
+            f"use .{wide}() first"
         )
     return numpy.asarray(memoryview(self))
 

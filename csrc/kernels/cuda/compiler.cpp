@@ -270,8 +270,11 @@ Function compiled(const std::string& text, const char* function) {
 CompilerStats compiler_stats() { return stats; }
 
 const char* type_name(DType d) {
-  static const char* const names[kDTypes] = {"Bool", "uint8", "int8",  "int16",  "int32", "int64",
-                                             "F16",  "BF16",  "float", "double", "C64",   "C128"};
+  static const char* const names[] = {"Bool", "uint8", "int8",  "int16",  "int32", "int64",
+                                      "F16",  "BF16",  "float", "double", "C64",   "C128"};
+  if (is_stored(d))
+    fail_as(PyExc_NotImplementedError, "kernel not implemented for '", info(d).tensor_name,
+            "' on the device 'cuda': convert with .to(torch.float32)");
   return names[int(d)];
 }
 const char* compute_name(DType d) { return type_name(compute_type(d)); }

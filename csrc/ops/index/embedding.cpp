@@ -103,6 +103,7 @@ RL_OP(EmbeddingBackward)
 
 // Rows of the table; padding_idx and scale_grad_by_freq concern its gradient only.
 struct EmbeddingOf : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "embedding(Tensor weight, Tensor indices, int padding_idx=-1, "
       "bool scale_grad_by_freq=False, bool sparse=False)";

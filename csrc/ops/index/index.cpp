@@ -23,7 +23,16 @@ const char* const kNativeNames[kDTypes] = {"bool",
                                            "float",
                                            "double",
                                            "c10::complex<float>",
-                                           "c10::complex<double>"};
+                                           "c10::complex<double>",
+                                           "uint16_t",
+                                           "uint32_t",
+                                           "uint64_t",
+                                           "c10::Float8_e4m3fn",
+                                           "c10::Float8_e5m2",
+                                           "c10::Float8_e4m3fnuz",
+                                           "c10::Float8_e5m2fnuz",
+                                           "c10::Float8_e8m0fnu",
+                                           "c10::complex<c10::Half>"};
 
 bool overflows(double value, DType to) {
   switch (to) {
@@ -32,6 +41,14 @@ bool overflows(double value, DType to) {
     case DType::I16: return !(value >= -32768 && value <= 32767);
     case DType::I32: return !(value >= -2147483648.0 && value <= 2147483647.0);
     case DType::I64: return !(value >= -0x1p63 && value <= 0x1p63);
+    case DType::U16: return !(std::abs(value) <= 65535);
+    case DType::U32: return !(std::abs(value) <= 4294967295.0);
+    case DType::U64: return !(std::abs(value) <= 0x1p64);
+    case DType::E4M3FN: return std::isfinite(value) && std::abs(value) > 448;
+    case DType::E4M3FNUZ: return std::isfinite(value) && std::abs(value) > 240;
+    case DType::E5M2:
+    case DType::E5M2FNUZ: return std::isfinite(value) && std::abs(value) > 57344;
+    case DType::C32:
     case DType::F16: return std::isfinite(value) && std::abs(value) > 65504;
     case DType::BF16: return std::isfinite(value) && std::abs(value) > 3.38953139e38;
     case DType::F32:
@@ -266,6 +283,7 @@ struct BehindHidden {
 };
 
 struct Index : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_index(Tensor input, Tensor[] indices)";
   static constexpr auto grad_name = "IndexBackward0";
   static constexpr auto doc = "_index(x, indices): x[indices] for an int64 tensor per dimension.";
@@ -358,12 +376,14 @@ void put(Tensor* x, const Addressed& a, const Var& values, bool accumulate) {
   Ints from =
       values.sizes() == a.sizes ? walk.result_strides(itemsize(x->dtype)) : Ints(walk.sizes.size());
   Launch launch(work, {x, flat.get(), values.get()});
-  on(x).scatter(x->dtype, accumulate ? kernel::Scatter::Add : kernel::Scatter::Set, x->data(),
+  DType d = accumulate ? x->dtype : moved_as(x->dtype);
+  on(x).scatter(d, accumulate ? kernel::Scatter::Add : kernel::Scatter::Set, x->data(),
                 walk.x.data(), flat->data<int64_t>(), walk.index.data(), values->data(),
                 from.data(), walk.sizes.data(), walk.sizes.size(), walk.dim, 0);
 }
 
 struct IndexPut : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "_index_put(Tensor input, Tensor[] indices, Tensor values, bool accumulate)";
   static constexpr auto grad_name = "IndexPutBackward0";

@@ -54,11 +54,13 @@ void place(Tensor* into, int d, const Var& index, const Var& src, kernel::Scatte
     if (!number) steps[i] = from->strides[i] * item;
   }
   Launch launch(work, {into, index.get(), from.get()});
-  on(into).scatter(into->dtype, mode, into->data(), to.data(), index->data<int64_t>(), along.data(),
+  DType moved = mode == kernel::Scatter::Set ? moved_as(into->dtype) : into->dtype;
+  on(into).scatter(moved, mode, into->data(), to.data(), index->data<int64_t>(), along.data(),
                    from->data(), steps.data(), sizes.data(), n, d, into->sizes[d]);
 }
 
 struct IndexSelect : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "index_select(Tensor input, int dim, Tensor index)";
   static constexpr auto doc = "index_select(x, dim, index): the slices of x along dim at index.";
   static constexpr Family family = Family::Indexing;
@@ -151,6 +153,7 @@ struct IndexAdd : Linear {
 RL_OP(IndexAdd)
 
 struct IndexCopy : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "index_copy(Tensor input, int dim, Tensor index, Tensor source)";
   static constexpr Autocast autocast = Autocast::Widest;
@@ -263,6 +266,7 @@ Var filled_sum(const Var& g, int64_t dim, const Var& at);
     static constexpr auto grad_name = grad;                                                       \
     static constexpr auto doc = "index_fill(x, dim, index, value): x with " text " in slices.";   \
     static constexpr Family family = Family::Indexing;                                            \
+    static constexpr Stored stored = Stored::Moved;                                               \
     static constexpr auto saves = "index";                                                        \
     static constexpr bool inplace = true;                                                         \
     static constexpr bool out = false;                                                            \

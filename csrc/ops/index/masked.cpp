@@ -30,6 +30,7 @@ Var any_of_place(const Tensor* t, const Var& mask) {
     static constexpr auto grad_name = grad;                                                      \
     static constexpr auto doc = "masked_fill(x, mask, value): " text " where the mask is true."; \
     static constexpr Family family = Family::Indexing;                                           \
+    static constexpr Stored stored = Stored::Moved;                                              \
     static constexpr auto saves = "mask";                                                        \
     static constexpr bool inplace = true;                                                        \
     static constexpr bool out = false;                                                           \
@@ -65,7 +66,7 @@ Var any_of_place(const Tensor* t, const Var& mask) {
 // where(...) computed into a tensor that is ready to be written.
 void run_pointwise_into(Tensor* into, const Var* in) {
   const Pointwise& where = find_pointwise("where");
-  DType compute = compute_type(into->dtype);
+  DType moved = moved_as(into->dtype), compute = compute_type(moved);
   kernel::PointwiseCall call{};
   call.lanes = where.forward[int(compute)];
   call.compute = call.produced = compute;
@@ -73,11 +74,11 @@ void run_pointwise_into(Tensor* into, const Var* in) {
   call.inputs = 3;
   call.sizes = into->sizes.data();
   call.ndim = into->dim();
-  call.out = {into->data(), into->strides.data(), into->dtype};
+  call.out = {into->data(), into->strides.data(), moved};
   Ints strides[3];
   for (int i = 0; i < 3; i++) {
     strides[i] = broadcast_strides(in[i].get(), into->sizes);
-    call.in[i] = {in[i]->data(), strides[i].data(), in[i].dtype()};
+    call.in[i] = {in[i]->data(), strides[i].data(), i == 0 ? in[i].dtype() : moved};
   }
   Launch launch(double(into->numel), {into, in[0].get(), in[1].get()});
   on(into).pointwise(call);
@@ -101,6 +102,7 @@ Var true_positions(const Var& mask, const Ints& sizes) {
 }
 
 struct MaskedSelect : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "masked_select(Tensor input, Tensor mask)";
   static constexpr auto doc = "masked_select(x, mask): the elements where the mask is true.";
   static constexpr Family family = Family::Indexing;
@@ -121,6 +123,7 @@ struct MaskedSelect : Linear {
 RL_OP(MaskedSelect)
 
 struct MaskedScatter : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "masked_scatter(Tensor input, Tensor mask, Tensor source)";
   static constexpr auto doc =
       "masked_scatter(x, mask, source): x with the elements of source, in order, at the true ones.";
@@ -180,6 +183,7 @@ Var with_region(const Var& input, const Var& src, const Choose& choose) {
 }
 
 struct SelectScatter : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "select_scatter(Tensor input, Tensor src, int dim, int index)";
   static constexpr auto doc = "select_scatter(x, src, dim, index): x with x.select(...) = src.";
   static constexpr Family family = Family::Indexing;
@@ -201,6 +205,7 @@ struct SelectScatter : Linear {
 RL_OP(SelectScatter)
 
 struct SliceScatter : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, "
       "int step=1)";
@@ -229,6 +234,7 @@ struct SliceScatter : Linear {
 RL_OP(SliceScatter)
 
 struct DiagonalScatter : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1)";
   static constexpr Batching batching = Batching::Shift;

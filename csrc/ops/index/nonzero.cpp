@@ -52,6 +52,7 @@ PyObject* to_python(const Signature& s, Positions found) {
 }
 
 struct Nonzero : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "nonzero(Tensor input, *, bool as_tuple=False)";
   static constexpr auto doc =
       "nonzero(x, as_tuple): a row of indices for each nonzero element, or a vector per dimension.";
@@ -63,6 +64,7 @@ struct Nonzero : NonDifferentiable {
 RL_OP(Nonzero)
 
 struct ArgWhere : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "argwhere(Tensor input)";
   static constexpr auto doc = "argwhere(x): a row of indices for each nonzero element.";
   static constexpr Family family = Family::Indexing;
@@ -72,6 +74,7 @@ struct ArgWhere : NonDifferentiable {
 RL_OP(ArgWhere)
 
 struct WherePositions : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "where(Tensor condition)";
   static constexpr bool tried_last = true;
   static constexpr auto doc = "where(condition): a vector of indices per dimension.";

@@ -27,6 +27,7 @@ Var checked_index(const Var& index, int64_t size, int d) {
 }
 
 struct Gather : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False)";
   static constexpr Batching batching = Batching::Shift;
@@ -111,7 +112,8 @@ void run_scatter(Tensor* into, const Plan& plan, kernel::Scatter mode) {
   Ints to = byte_strides(y.get()), along = byte_strides(plan.index.get());
   Ints from = plan.src.dim() ? byte_strides(plan.src.get()) : Ints(y.dim());
   Launch launch(double(plan.index.numel()) * 3, {into, plan.index.get(), plan.src.get()});
-  on(into).scatter(into->dtype, mode, into->data(), to.data(), plan.index->data<int64_t>(),
+  DType d = mode == kernel::Scatter::Set ? moved_as(into->dtype) : into->dtype;
+  on(into).scatter(d, mode, into->data(), to.data(), plan.index->data<int64_t>(),
                    along.data(), plan.src->data(), from.data(), plan.index->sizes.data(), y.dim(),
                    plan.dim, y.sizes()[plan.dim]);
 }
@@ -133,6 +135,7 @@ Var picked(const Var& g, int64_t dim, const Var& index, const Ints& sizes) {
 }
 
 struct ScatterSet : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "scatter(Tensor input, int dim, Tensor index, Tensor src)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
@@ -158,6 +161,7 @@ struct ScatterSet : Linear {
 RL_OP(ScatterSet)
 
 struct ScatterValue : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "scatter(Tensor input, int dim, Tensor index, Number value)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ScatterBackward1";

@@ -56,6 +56,7 @@ std::array<Var, 2> sorted_along(const Var& input, int64_t dim, bool descending) 
 
 // The same sort serves both: it is always stable.
 struct SortStable : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
@@ -79,6 +80,7 @@ struct SortStable : General {
 RL_OP(SortStable)
 
 struct Sort : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "sort(Tensor input, int dim=-1, bool descending=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
@@ -98,6 +100,7 @@ struct Sort : General {
 RL_OP(Sort)
 
 struct ArgSortStable : NonDifferentiable {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False)";
   static constexpr Batching batching = Batching::Shift;
@@ -111,6 +114,7 @@ struct ArgSortStable : NonDifferentiable {
 RL_OP(ArgSortStable)
 
 struct ArgSort : NonDifferentiable {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature = "argsort(Tensor input, int dim=-1, bool descending=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "argsort(x, dim, descending): the indices that sort a dimension.";
@@ -131,6 +135,7 @@ struct MSort : Composite {
 RL_OP(MSort)
 
 struct TopK : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> "
       "(values, indices)";
@@ -198,6 +203,7 @@ Var search_sorted(const Var& edges, const Var& values, bool out_int32, bool righ
 }
 
 struct SearchSorted : NonDifferentiable {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "searchsorted(Tensor sorted_sequence, Tensor|Number input, *, bool out_int32=False, "
       "bool right=False, str? side=None, Tensor? sorter=None)";
@@ -252,6 +258,7 @@ struct SearchSorted : NonDifferentiable {
 RL_OP(SearchSorted)
 
 struct Bucketize : NonDifferentiable {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "bucketize(Tensor|Number input, Tensor boundaries, *, bool out_int32=False, "
       "bool right=False)";

@@ -26,6 +26,7 @@ Var flat_positions(const Var& index, int64_t numel, const char* op) {
 }
 
 struct Take : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "take(Tensor input, Tensor index)";
   static constexpr auto doc = "take(x, index): the elements of x, read as a vector, at index.";
   static constexpr Family family = Family::Indexing;
@@ -43,6 +44,7 @@ struct Take : Linear {
 RL_OP(Take)
 
 struct Put : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "put(Tensor input, Tensor index, Tensor source, bool accumulate=False)";
   static constexpr auto doc =

@@ -141,6 +141,7 @@ Distinct distinct_slices(const Var& input, int64_t dim, bool sorted, const char*
 }
 
 struct UniqueElements : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature = "_unique2(Tensor input)";
   static constexpr auto grad_name = "Unique2Backward0";
   static constexpr auto doc = "_unique2(x): the distinct elements, their numbers and counts.";
@@ -153,6 +154,7 @@ struct UniqueElements : General {
 RL_OP(UniqueElements)
 
 struct UniqueSlices : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature = "_unique_dim(Tensor input, int dim)";
   static constexpr auto grad_name = "UniqueDimBackward0";
   static constexpr auto doc = "_unique_dim(x, dim): the distinct slices, their numbers and counts.";
@@ -167,6 +169,7 @@ struct UniqueSlices : General {
 RL_OP(UniqueSlices)
 
 struct UniqueNeighbours : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature = "_unique_consecutive(Tensor input, int? dim)";
   static constexpr auto doc =
       "_unique_consecutive(x, dim): runs of equal elements or slices, their numbers and counts.";

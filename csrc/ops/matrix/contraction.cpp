@@ -13,7 +13,10 @@ const char* cpp_name(DType d) {
   static const char* const names[kDTypes] = {
       "bool",  "unsigned char", "signed char",         "short",
       "int",   "long int",      "c10::Half",           "c10::BFloat16",
-      "float", "double",        "c10::complex<float>", "c10::complex<double>"};
+      "float", "double",        "c10::complex<float>", "c10::complex<double>",
+      "unsigned short", "unsigned int", "unsigned long", "c10::Float8_e4m3fn",
+      "c10::Float8_e5m2", "c10::Float8_e4m3fnuz", "c10::Float8_e5m2fnuz",
+      "c10::Float8_e8m0fnu", "c10::complex<c10::Half>"};
   return names[int(d)];
 }
 
@@ -341,6 +344,7 @@ RL_OP(Vdot)
 
 // A result under another shape: nobody else holds its memory, so it is not a view.
 struct UnsafeView : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_unsafe_view(Tensor input, int[] size)";
   static constexpr auto doc = "_unsafe_view(x, size): x, which is row-major, with another shape.";
   static constexpr bool method = false;

@@ -20,6 +20,7 @@ Var triangle(const Var& input, int64_t diagonal, bool upper, const char* op) {
 }
 
 struct Tril : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "tril(Tensor input, int diagonal=0)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "tril(x, diagonal): zeros above the diagonal of each matrix.";
@@ -32,6 +33,7 @@ struct Tril : Linear {
 RL_OP(Tril)
 
 struct Triu : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "triu(Tensor input, int diagonal=0)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "triu(x, diagonal): zeros below the diagonal of each matrix.";
@@ -101,6 +103,7 @@ RL_TRIANGLE_INDICES(TrilIndices, "tril_indices", false, "lower")
 RL_TRIANGLE_INDICES(TriuIndices, "triu_indices", true, "upper")
 
 struct DiagEmbed : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1)";
   static constexpr Batching batching = Batching::Shift;
@@ -135,6 +138,7 @@ RL_OP(DiagEmbed)
 
 // The diagonal as a tensor of its own.
 struct DiagonalCopy : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1)";
   static constexpr Batching batching = Batching::Shift;

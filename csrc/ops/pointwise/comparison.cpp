@@ -7,8 +7,14 @@ using namespace math;
 
 namespace {
 
-#define RL_COMPARISON(Type, function, op, others, text, kinds)        \
+// Zeros, NaN and equal numbers are the same in the types that stored ones are computed in.
+#define RL_BY_VALUE                      \
+  static constexpr bool any_sign = true; \
+  static constexpr bool takes_float8 = true;
+
+#define RL_COMPARISON(Type, function, op, others, text, kinds, ...)   \
   struct Type : Binary<Type> {                                        \
+    __VA_ARGS__                                                       \
     static constexpr auto name = #function;                           \
     static constexpr auto aliases = others;                           \
     static constexpr auto doc = #function "(a, b): " text;            \
@@ -18,8 +24,10 @@ namespace {
     template <class V> static auto value(V a, V b) { return a op b; } \
   };                                                                  \
   RL_POINTWISE(Type)
-RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All)
-RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.", Types::All)
+RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All,
+              RL_BY_VALUE)
+RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.",
+              Types::All, RL_BY_VALUE)
 RL_COMPARISON(Lt, lt, <, "less", "whether a is below b, elementwise.", Types::RealBool)
 RL_COMPARISON(Le, le, <=, "less_equal", "whether a is at most b, elementwise.", Types::RealBool)
 RL_COMPARISON(Gt, gt, >, "greater", "whether a is above b, elementwise.", Types::RealBool)
@@ -31,6 +39,7 @@ auto truth(V x) {
 }
 
 struct LogicalAnd : Binary<LogicalAnd> {
+  RL_BY_VALUE
   static constexpr auto name = "logical_and";
   static constexpr auto doc = "logical_and(a, b): whether both are nonzero.";
   static constexpr Types types = Types::All;
@@ -41,6 +50,7 @@ struct LogicalAnd : Binary<LogicalAnd> {
 RL_POINTWISE(LogicalAnd)
 
 struct LogicalOr : Binary<LogicalOr> {
+  RL_BY_VALUE
   static constexpr auto name = "logical_or";
   static constexpr auto doc = "logical_or(a, b): whether one of them is nonzero.";
   static constexpr Types types = Types::All;
@@ -51,6 +61,7 @@ struct LogicalOr : Binary<LogicalOr> {
 RL_POINTWISE(LogicalOr)
 
 struct LogicalXor : Binary<LogicalXor> {
+  RL_BY_VALUE
   static constexpr auto name = "logical_xor";
   static constexpr auto doc = "logical_xor(a, b): whether exactly one of them is nonzero.";
   static constexpr Types types = Types::All;
@@ -61,6 +72,7 @@ struct LogicalXor : Binary<LogicalXor> {
 RL_POINTWISE(LogicalXor)
 
 struct LogicalNot : Unary<LogicalNot> {
+  RL_BY_VALUE
   static constexpr auto name = "logical_not";
   static constexpr auto doc = "logical_not(x): whether x is zero.";
   static constexpr Types types = Types::All;
@@ -72,6 +84,7 @@ RL_POINTWISE(LogicalNot)
 
 #define RL_BITWISE(Type, function, op, about)                                       \
   struct Type : Binary<Type> {                                                      \
+    static constexpr bool any_sign = true;                                          \
     static constexpr auto name = #function;                                         \
     static constexpr auto doc = #function "(a, b): " about;                         \
     static constexpr Types types = Types::IntegerBool;                              \
@@ -91,6 +104,7 @@ constexpr const char* kLastBit = "(int(8 * sizeof(a)) - 1)";
 Symbol is_far(const Symbol& b) { return either(b<0, b> Symbol(kLastBit)); }
 
 struct ShiftLeft : Binary<ShiftLeft> {
+  static constexpr bool any_sign = true;
   static constexpr auto name = "bitwise_left_shift";
   static constexpr auto doc = "bitwise_left_shift(a, b): a * 2**b in integers.";
   static constexpr Types types = Types::Integer;
@@ -118,6 +132,7 @@ struct ShiftRight : Binary<ShiftRight> {
 RL_POINTWISE(ShiftRight)
 
 struct BitwiseNot : Unary<BitwiseNot> {
+  static constexpr bool any_sign = true;
   static constexpr auto name = "bitwise_not";
   static constexpr auto doc = "bitwise_not(x): every bit flipped; for bool, logical not.";
   static constexpr Types types = Types::IntegerBool;
@@ -131,6 +146,7 @@ struct BitwiseNot : Unary<BitwiseNot> {
 RL_POINTWISE(BitwiseNot)
 
 struct IsNan : Unary<IsNan> {
+  RL_BY_VALUE
   static constexpr auto name = "isnan";
   static constexpr auto doc = "isnan(x): whether x is not a number.";
   static constexpr Types types = Types::All;
@@ -142,6 +158,7 @@ struct IsNan : Unary<IsNan> {
 RL_POINTWISE(IsNan)
 
 struct IsInf : Unary<IsInf> {
+  RL_BY_VALUE
   static constexpr auto name = "isinf";
   static constexpr auto doc = "isinf(x): whether x, or a part of a complex x, is infinite.";
   static constexpr Types types = Types::All;
@@ -157,6 +174,7 @@ struct IsInf : Unary<IsInf> {
 RL_POINTWISE(IsInf)
 
 struct IsFinite : Unary<IsFinite> {
+  RL_BY_VALUE
   static constexpr auto name = "isfinite";
   static constexpr auto doc = "isfinite(x): whether x is neither infinite nor NaN.";
   static constexpr Types types = Types::All;

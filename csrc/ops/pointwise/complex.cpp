@@ -21,6 +21,7 @@ RL_POINTWISE(ConjKernel)
 
 // Conjugation is linear over the reals only, so it is no partial.
 struct ConjComplex : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_conj(Tensor input)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ConjBackward0";
@@ -109,10 +110,11 @@ struct Imag : Composite {
 RL_OP(Imag)
 
 void check_parts(const Var& a, const Var& b) {
-  auto fits = [](const Var& v) { return v.dtype() == DType::F32 || v.dtype() == DType::F64; };
+  auto fits = [](const Var& v) {
+    return v.dtype() == DType::F16 || v.dtype() == DType::F32 || v.dtype() == DType::F64;
+  };
   check(fits(a) && fits(b), "Expected both inputs to be Half, Float or Double tensors but got ",
-        info(a.dtype()).tensor_name, " and ", info(b.dtype()).tensor_name,
-        " (there is no complex dtype for halves)");
+        info(a.dtype()).tensor_name, " and ", info(b.dtype()).tensor_name);
   check(a.dtype() == b.dtype(), "Expected object of scalar type ", info(a.dtype()).tensor_name,
         " but got scalar type ", info(b.dtype()).tensor_name, " for second argument");
 }

@@ -84,6 +84,7 @@ Var share_all(const Var& g, const Var& x, const Var& out) {
 
 template <class Op>
 struct ExtremeOverDims : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input, Dims dim, bool keepdim) {
@@ -150,6 +151,7 @@ RL_OP(Aminmax)
 
 template <class Op>
 struct ExtremeOfAll : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "input out";
   static Var forward(const Var& input) {
@@ -222,6 +224,7 @@ std::array<Var, 2> pick(const Var& input, int64_t dim, bool keepdim, const char*
 
 template <class Op>
 struct Picked : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr Family family = Family::Reduction;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim, bool keepdim) {
@@ -268,6 +271,7 @@ struct Mode : Picked<Mode> {
 RL_OP(Mode)
 
 struct MedianAll : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature = "median(Tensor input)";
   static constexpr auto doc =
       "median(x): the lower median of all elements. median(x, dim): along a dimension, with its "
@@ -309,6 +313,7 @@ struct MedianDim : Picked<MedianDim> {
 RL_OP(MedianDim)
 
 struct KthValue : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr auto signature =
       "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (values, indices)";
   static constexpr Batching batching = Batching::Shift;
@@ -337,6 +342,7 @@ RL_OP(KthValue)
 
 template <class Op>
 struct Position : NonDifferentiable {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<int64_t> dim, bool keepdim) {
     const char* op = Op::word;

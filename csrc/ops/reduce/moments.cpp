@@ -48,6 +48,7 @@ Var other_factors(const Var& x, const Var& out, int64_t dim) {
 }
 
 struct ProdAll : General {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "prod(Tensor input, *, dtype? dtype=None)";
   static constexpr Autocast autocast = Autocast::Full;
   static constexpr auto doc = "prod(x): the product of all elements; prod(x, dim): of each line.";
@@ -70,6 +71,7 @@ struct ProdAll : General {
 RL_OP(ProdAll)
 
 struct Prod : General {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature =
       "prod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
@@ -239,6 +241,7 @@ RL_SPREAD(DeviationMean, SpreadAndMean, "std_mean", true, "input out", false,
 // -- sums ----------------------------------------------------------------------------------------
 
 struct NanSum : General {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature =
       "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
@@ -348,6 +351,7 @@ Var truth(const Var& input, const Dims& dim, bool keepdim, Truth run, const char
 }
 
 struct Any : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "any(Tensor input, int[]? dim=None, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "any(x, dim): whether one of the elements is nonzero.";
@@ -359,6 +363,7 @@ struct Any : NonDifferentiable {
 RL_OP(Any)
 
 struct All : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "all(Tensor input, int[]? dim=None, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "all(x, dim): whether all elements are nonzero.";
@@ -370,6 +375,7 @@ struct All : NonDifferentiable {
 RL_OP(All)
 
 struct CountNonzero : NonDifferentiable {
+  static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "count_nonzero(Tensor input, int[]? dim=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "count_nonzero(x, dim): how many elements are nonzero.";

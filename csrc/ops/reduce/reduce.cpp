@@ -115,6 +115,7 @@ Var spread(const Var& g, const Ints& sizes, const std::optional<Ints>& dim, bool
 }
 
 struct SumAll : Linear {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "sum(Tensor input, *, dtype? dtype=None)";
   static constexpr auto doc = "sum(x): the sum of all elements, of the same precision.";
   static constexpr Family family = Family::Reduction;
@@ -132,6 +133,7 @@ struct SumAll : Linear {
 RL_OP(SumAll)
 
 struct Sum : Linear {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature =
       "sum(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
@@ -159,6 +161,7 @@ DType mean_type(DType d, const std::optional<DType>& wanted) {
 }
 
 struct MeanAll : Linear {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "mean(Tensor input, *, dtype? dtype=None)";
   static constexpr auto doc = "mean(x): the mean of all elements.";
   static constexpr Family family = Family::Reduction;
@@ -178,6 +181,7 @@ struct MeanAll : Linear {
 RL_OP(MeanAll)
 
 struct Mean : Linear {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature =
       "mean(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;

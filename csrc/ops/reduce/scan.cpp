@@ -115,6 +115,7 @@ struct SuffixSum : Linear {
 };
 
 struct CumSum : Linear {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "cumsum(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumsum(x, dim): the running sums along a dimension.";
@@ -135,6 +136,7 @@ void SuffixSum::vjp(Back& b, const In&, int64_t dim) {
 RL_OP(SuffixSum)
 
 struct CumProd : General {
+  static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "cumprod(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "cumprod(x, dim): the running products along a dimension.";
@@ -187,6 +189,7 @@ RL_OP(CumProdInPlace)
 
 template <class Op>
 struct RunningExtreme : General {
+  static constexpr Stored stored = Stored::Ordered;
   static constexpr Family family = Family::Scan;
   static constexpr auto saves = "out1";
   static std::array<Var, 2> forward(const Var& input, int64_t dim) {

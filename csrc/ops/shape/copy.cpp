@@ -8,6 +8,7 @@
 #include "call/pointwise.h"
 #include "call/write.h"
 #include "kernels/kernels.h"
+#include "ops/index/index.h"
 
 namespace rl {
 
@@ -41,6 +42,7 @@ Var filled_from(const Var& input, Var copy) {
 }
 
 struct Clone : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "clone(Tensor input, *, object? memory_format=None)";
   static constexpr auto doc = "clone(x): a copy with memory of its own; gradients flow through.";
   static constexpr bool out = false;
@@ -57,6 +59,7 @@ struct Clone : Linear {
 RL_OP(Clone)
 
 struct ToCopy : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "_to_copy(Tensor input, dtype dtype, device device, *, object? memory_format=None)";
   static constexpr auto grad_name = "ToCopyBackward0";
@@ -103,6 +106,7 @@ RL_OP(Contiguous)
 
 // The copy behind contiguous(), whose result is row-major whatever the input's strides.
 struct CloneRows : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_contiguous_copy(Tensor input)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "CloneBackward0";
@@ -119,6 +123,7 @@ struct CloneRows : Linear {
 RL_OP(CloneRows)
 
 struct Bound : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_bound(Tensor input, Tensor[] others)";
   static constexpr auto doc =
       "_bound(x, others): x with `others` in its history, whose gradients are 0.";
@@ -137,6 +142,7 @@ struct Bound : Linear {
 RL_OP(Bound)
 
 struct Fill : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "fill(Tensor input, Tensor|Number value)";
   static constexpr auto doc = "fill(x, value): a tensor like x with every element equal to value.";
   static constexpr bool inplace = true;
@@ -153,6 +159,7 @@ struct Fill : Linear {
   static void fill_with(Tensor* into, const Var& value) {
     check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
           value.dim(), " dimensions.");
+    if (is_stored(into->dtype) || value.dtype() == DType::U64) check_fill(value, into->dtype);
     Var all = Var(into);
     if (batch_of(into)) {
       HiddenDims hidden;
@@ -214,6 +221,7 @@ RL_OP(Zero)
 
 // What a tensor holds after copy_: the source, cast and expanded.
 struct Copied : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_copied(Tensor input, Tensor src)";
   static constexpr Batching batching = Batching::Broadcast;
   static constexpr auto grad_name = "CopyBackwards";
@@ -248,6 +256,7 @@ RL_OP(CopyInto)
 
 // A tensor of zeros into which g was added at the elements of a strided region.
 struct Embed : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_embed(Tensor g, int[] whole, int[] strides, int offset)";
   static constexpr auto doc = "_embed(g, whole, strides, offset): zeros with g added at a region.";
   static constexpr bool out = false;
@@ -267,6 +276,7 @@ RL_OP(Embed)
 
 // The region is one of a row-major tensor.
 struct AsStridedScatter : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature =
       "_as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset)";
   static constexpr auto grad_name = "AsStridedScatterBackward0";
@@ -435,18 +445,26 @@ void copy_(const Var& into, const Var& src) {
 
 namespace {
 
+// Stored types are converted by the host.
+bool converts_here(const Tensor* into, const Tensor* src) {
+  return into->dtype != src->dtype && (is_stored(into->dtype) || is_stored(src->dtype)) &&
+         src->device().type == Device::CUDA;
+}
+
 // From the host to a device or back: converted at the source, moved in one piece, laid out there.
 void copy_between(Tensor* into, const Tensor* src) {
   Plain plain;
   Var from = alias(src);
-  if (!(src->sizes == into->sizes)) from = expand(from, into->sizes);
+  if (converts_here(into, src)) from = on_host(from);
   if (from.dtype() != into->dtype) from = to(from, into->dtype);
+  if (from.device() == into->device()) return copy_data(into, from.get());
+  if (!(from.sizes() == into->sizes)) from = expand(from, into->sizes);
   bool same = from->strides == into->strides && is_dense(into->sizes, into->strides);
   if (!same) from = contiguous(from);
   Var target =
       same || into->contiguous ? Var(into) : empty(into->sizes, into->dtype, into->device());
   size_t bytes = size_t(into->numel * itemsize(into->dtype));
-  if (into->device() == kHost) on(src).read(target->data(), from->data(), bytes);
+  if (into->device() == kHost) on(from).read(target->data(), from->data(), bytes);
   else on(into).write(target->data(), from->data(), bytes);
   if (target.get() != into) copy_data(into, target.get());
 }
@@ -466,7 +484,7 @@ void copy_data(Tensor* into, const Tensor* src) {
             src->sizes,
             ") Use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving a module "
             "from meta to a different device.");
-  if (into->device() != src->device()) [[unlikely]]
+  if (into->device() != src->device() || converts_here(into, src)) [[unlikely]]
     return copy_between(into, src);
   int64_t to_size = itemsize(into->dtype), from_size = itemsize(src->dtype);
   if (into->contiguous && src->contiguous && into->sizes == src->sizes) {

@@ -3,6 +3,7 @@
 
 #include "call/memory_format.h"
 #include "kernels/kernels.h"
+#include "ops/index/index.h"
 
 namespace rl {
 
@@ -11,13 +12,15 @@ namespace {
 // The type of a filled tensor follows the value.
 DType of_value(const std::optional<DType>& dtype, const Var& value) {
   if (dtype) return *dtype;
-  return is_integral(value.dtype())  ? value.dtype()
+  return value.dtype() == DType::U64 ? DType::I64
+         : is_integral(value.dtype()) ? value.dtype()
          : is_complex(value.dtype()) ? complex_of(default_dtype())
                                      : default_dtype();
 }
 
 Var filled(Var v, const Var& value) {
   check(value.numel() == 1, "full: the fill value must be a single number");
+  if (is_stored(v.dtype()) || value.dtype() == DType::U64) check_fill(value, v.dtype());
   Var scalar = ops::to(alias(value.get()), v.dtype());
   Ints zero(v.dim());
   Var spread = alias(scalar.get(), v.sizes(), zero, scalar->offset);
@@ -163,6 +166,7 @@ RL_OP(FullLike)
     static constexpr auto signature = "new_" kind "(Tensor input, size size, *, " RL_OPTIONS ")"; \
     static constexpr auto doc = "new_" kind "(*size): a new tensor with x's dtype.";              \
     static constexpr Family family = Family::Creation;                                            \
+    static constexpr Stored stored = Stored::Moved;                                               \
     static constexpr bool function = false;                                                       \
     static constexpr bool out = false;                                                            \
     static Var forward(const Var& input, const Ints& size, std::optional<DType> dtype, PyObject*, \
@@ -182,6 +186,7 @@ struct NewFull : NonDifferentiable {
       "new_full(Tensor input, int[] size, Tensor|Number fill_value, *, " RL_OPTIONS ")";
   static constexpr auto doc = "new_full(size, value): a filled tensor with x's dtype.";
   static constexpr Family family = Family::Creation;
+  static constexpr Stored stored = Stored::Moved;
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Var& fill_value,
@@ -201,6 +206,7 @@ struct NewEmptyStrided : NonDifferentiable {
   static constexpr auto doc =
       "new_empty_strided(size, stride): an uninitialised tensor with strides and x's dtype.";
   static constexpr Family family = Family::Creation;
+  static constexpr Stored stored = Stored::Moved;
   static constexpr bool function = false;
   static constexpr bool out = false;
   static Var forward(const Var& input, const Ints& size, const Ints& stride,

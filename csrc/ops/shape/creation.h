@@ -13,6 +13,7 @@ namespace rl {
 struct Creation_ : NonDifferentiable {
   static constexpr Family family = Family::Creation;
   static constexpr bool method = false;
+  static constexpr Stored stored = Stored::Moved;
 };
 
 inline Var finish(Var v, bool wants_grad) {

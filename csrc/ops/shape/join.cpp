@@ -62,6 +62,7 @@ void lay_out(Tensor* into, const Vars& parts, int d) {
 }
 
 struct Cat : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "cat(Tensor[] tensors, int dim=0)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr Autocast autocast = Autocast::Widest;
@@ -124,6 +125,7 @@ RL_CAT(Concat, "concat")
 RL_CAT(Concatenate, "concatenate")
 
 struct Stack : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "stack(Tensor[] tensors, int dim=0)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr int added_dims = 1;
@@ -204,6 +206,7 @@ struct ColumnStack : Composite {
 RL_OP(ColumnStack)
 
 struct BlockDiag : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "block_diag(tensors tensors)";
   static constexpr auto doc = "block_diag(tensors): the matrices along a diagonal, zeros beside.";
   static constexpr bool method = false;

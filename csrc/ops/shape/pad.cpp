@@ -18,6 +18,7 @@ void check_pad(const Var& input, const Ints& pad) {
 }
 
 struct ConstantPad : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "constant_pad_nd(Tensor input, int[] pad, Number value=0)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "ConstantPadNdBackward0";
@@ -204,6 +205,7 @@ Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool cre
 
 #define RL_PAD(Type, name, grad, mode, policy)                                    \
   struct Type : Linear {                                                          \
+    static constexpr Stored stored = Stored::Moved;                               \
     static constexpr Autocast autocast = Autocast::policy;                        \
     static constexpr auto signature = name "(Tensor input, int[] padding)";       \
     static constexpr auto grad_name = grad;                                       \

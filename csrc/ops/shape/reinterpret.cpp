@@ -128,7 +128,7 @@ struct ViewAsComplex : View {
   static constexpr bool method = false;
   static Var forward(const Var& input) {
     check(
-        input.dtype() == DType::F32 || input.dtype() == DType::F64,
+        input.dtype() == DType::F16 || input.dtype() == DType::F32 || input.dtype() == DType::F64,
         "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
         "scalar type: ",
         info(input.dtype()).tensor_name);

@@ -10,6 +10,7 @@ namespace rl {
 namespace {
 
 struct Flip : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "flip(Tensor input, size dims)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "flip(x, dims): a copy with these dimensions in reverse.";
@@ -62,6 +63,7 @@ struct FlipUD : Composite {
 RL_OP(FlipUD)
 
 struct Roll : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "roll(Tensor input, int[] shifts, int[] dims=())";
   static constexpr auto doc =
       "roll(x, shifts, dims): shifted along dims, what leaves one end entering at the other.";
@@ -107,6 +109,7 @@ struct Roll : Linear {
 RL_OP(Roll)
 
 struct Rot90 : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "rot90(Tensor input, int k=1, int[]? dims=None)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =
@@ -168,6 +171,7 @@ struct Repetition {
 };
 
 struct Repeat : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "repeat(Tensor input, size repeats)";
   static constexpr auto doc = "repeat(*repeats): copies side by side along each dimension.";
   static constexpr bool function = false;

@@ -145,6 +145,7 @@ RL_OP(AliasView)
 
 // What reshape makes when a copy is needed: the copy under its new shape.
 struct UnsafeView : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_reshape_copy(Tensor input, int[] size)";
   static constexpr auto grad_name = "UnsafeViewBackward0";
   static constexpr auto doc = "_reshape_copy(x, size): a row-major copy with another shape.";

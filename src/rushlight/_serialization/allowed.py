@@ -168,7 +168,7 @@ def missing_from_rushlight(full_name: str, otherwise: str | None = None) -> str:
     """What to say of a name of PyTorch that rushlight has nothing for."""
     if full_name.startswith("torch._utils._rebuild_"):
         return f"{full_name} makes a kind of tensor that rushlight does not have."
-    if full_name.startswith(("torch.float8", "torch.uint", "torch.int", "torch.q")):
+    if full_name.startswith(("torch.bits", "torch.float", "torch.int", "torch.q", "torch.uint")):
         return f"{full_name} is a dtype that rushlight does not have."
     if otherwise is not None:
         return otherwise

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from rushlight import _C
 from rushlight._layout import jagged, layout, memory_format, strided
-from rushlight._serialization.storages import STORAGE_NAMES
+from rushlight._serialization.storages import DTYPES, STORAGE_NAMES
 from rushlight.nn.modules._hooks import HOOKS
 from rushlight.nn.parameter import Parameter, is_lazy
 from rushlight.storage import UntypedStorage
@@ -45,7 +45,7 @@ class StorageId:
 
 _STORAGE_TYPES = {dtype: Name("torch", name) for dtype, name in STORAGE_NAMES.items()}
 _UNTYPED = Name("torch.storage", "UntypedStorage")
-_DTYPES = {dtype: Name("torch", dtype.name) for dtype in STORAGE_NAMES}
+_DTYPES = {dtype: Name("torch", name) for name, dtype in DTYPES.items()}
 _SIZE = Name("torch", "Size")
 _DEVICE = Name("torch", "device")
 _TENSOR = Name("torch", "Tensor")
@@ -149,14 +149,20 @@ class Pickler(_PythonPickler):
         place = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
         hooks: OrderedDict[Any, Any] = OrderedDict()
         flags = (tensor.requires_grad, hooks)
-        if known is dtype:
+        if known is dtype and dtype in _STORAGE_TYPES:
             return _REBUILD_V2, (self._storage_id(tensor, dtype), *place, *flags)
+        if self._legacy and dtype not in _STORAGE_TYPES:
+            raise RuntimeError(
+                f"save: the legacy format has no name for {dtype}; save without "
+                "_use_new_zipfile_serialization=False"
+            )
         if self._legacy:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different "
                 "types in the legacy format"
             )
-        # One storage read as two dtypes: the second says its dtype itself.
+        # One storage read as two dtypes: the second says its dtype itself. So do the dtypes that
+        # no class of storages is named after.
         return _REBUILD_V3, (self._storage_id(tensor, None), *place, *flags, dtype)
 
     def _save_tensor(self, tensor: _C.Tensor) -> None:

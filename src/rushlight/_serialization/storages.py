@@ -6,13 +6,13 @@ import sys
 from typing import Any
 
 from rushlight import _C
-from rushlight._tensor import _LEGACY
+from rushlight._tensor import _LEGACY, _STORED
 from rushlight.storage import UntypedStorage
 
 # "FloatStorage" and the like, as PyTorch's files name the dtype of a storage.
 STORAGE_DTYPES = {f"{name}Storage": dtype for name, dtype in _LEGACY.items()}
 STORAGE_NAMES = {dtype: name for name, dtype in STORAGE_DTYPES.items()}
-DTYPES = {dtype.name: dtype for dtype in STORAGE_DTYPES.values()}
+DTYPES = {dtype.name: dtype for dtype in (*STORAGE_DTYPES.values(), *_STORED.values())}
 
 
 class StorageType:
