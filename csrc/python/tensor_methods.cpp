@@ -146,7 +146,7 @@ PyObject* is_complex_method(PyObject* o, PyObject*) {
 }
 PyObject* is_signed(PyObject* o, PyObject*) {
   DType d = as_tensor(o)->dtype;
-  return PyBool_FromLong(d != DType::U8 && d != DType::Bool);
+  return PyBool_FromLong(!is_unsigned(d) && d != DType::E8M0FNU);
 }
 PyObject* get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }
 PyObject* is_same_storage(PyObject* a, PyObject* b) {

@@ -211,7 +211,9 @@ def _body(t: Any, indent: int) -> str:
         style = _complex_style(numbers)
         # The room of the whole number is counted, but each half is aligned by itself.
         return _lay_out(values, style.write, style.width, t.dim(), indent)
-    style = _style(numbers)
+    if t.dtype is _C.float8_e8m0fnu:  # has no 0: its least number stands for it
+        numbers = [x for x in numbers if x != 2.0**-127]
+    style = _style(numbers) if numbers else _Style(1, _whole)
     return _lay_out(values, style, style.width, t.dim(), indent)
 
 

@@ -70,9 +70,10 @@ namespace {
 void check_fits(const Var& value, DType dtype) {
   if (!has_data(value.get())) return;
   Unrecorded once;
+  bool large = value.dtype() == DType::U64 && dtype == DType::I64 && ops::whole_number(value) < 0;
   c128 z;
   on_host().convert(DType::C128, &z, 16, value.dtype(), ops::on_host(value)->host<char>(), 16, 1);
-  if ((z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
+  if (large || (z.imag() != 0 && !is_complex(dtype)) || overflows(z.real(), dtype) ||
       overflows(z.imag(), dtype))
     fail("value cannot be converted to type ", kNativeNames[int(dtype)], " without overflow");
 }

@@ -571,8 +571,9 @@ struct NanToNum : Composite {
 };
 RL_OP(NanToNum)
 
-#define RL_TEST(Type, function, kinds, text, expression)        \
+#define RL_TEST(Type, function, kinds, text, more, expression)  \
   struct Type : Unary<Type> {                                   \
+    more                                                        \
     static constexpr auto name = #function;                     \
     static constexpr auto doc = #function "(x): whether " text; \
     static constexpr Types types = kinds;                       \
@@ -584,15 +585,18 @@ RL_OP(NanToNum)
   RL_POINTWISE(Type)
 // clang-format off
 RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.",
+  static constexpr bool any_sign = true;,
   if constexpr (std::is_integral_v<V>) return false;
   else return both(x > V(0), isnan(x - x));)
 RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.",
+  static constexpr bool any_sign = true;,
   if constexpr (std::is_integral_v<V>) return false;
   else return both(x < V(0), isnan(x - x));)
 RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.",
+  static constexpr bool any_sign = true; static constexpr bool takes_float8 = true;,
   if constexpr (is_complex_v<V>) return x.imag() == 0;
   else return either(x == x, x != x);)
-RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",
+RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
   if constexpr (std::is_integral_v<V>) return x < V(0);
   else return copysign(V(1), x) < V(0);)
 // clang-format on

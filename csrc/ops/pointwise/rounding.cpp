@@ -15,6 +15,7 @@ namespace {
     static constexpr auto doc = #function "(x): " text " Its derivative is 0."; \
     static constexpr Types types = Types::Real;                                 \
     static constexpr bool selects = true;                                       \
+    static constexpr bool any_sign = true;                                      \
     static constexpr Save saves[] = {Save::None};                               \
     template <class V> static V value(V x) {                                    \
       if constexpr (std::is_integral_v<V>) return x;                            \
