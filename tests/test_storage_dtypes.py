@@ -156,7 +156,7 @@ def test_a_float8_is_not_computed_with(dtype):
     x = torch.ones(2, 2, dtype=dtype)
     for op, call in {
         "add": lambda: x + x,
-        "mul": lambda: x * 2,
+        "exp": lambda: x.exp(),
         "mm": lambda: x @ x,
         "sum": lambda: x.sum(),
         "softmax": lambda: x.softmax(0),
@@ -186,6 +186,29 @@ def test_results_are_not_written_into_what_kernels_do_not_know():
             except (RuntimeError, TypeError):
                 continue
             assert result.dtype is dtype
+
+
+def test_random_integers():
+    torch.manual_seed(0)
+    for dtype in UNSIGNED:
+        x = torch.randint(0, 7, (1000,), dtype=dtype)
+        assert x.dtype is dtype
+        assert x.unique().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert torch.randperm(5, dtype=torch.uint16).sort().values.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(NotImplementedError, match="Float8_e5m2"):
+        torch.zeros(3, dtype=torch.float8_e5m2).random_(0, 5)
+    with pytest.raises(TypeError, match="float8"):
+        torch.set_default_dtype(torch.float8_e4m3fn)
+
+
+def test_batches():
+    x = torch.tensor([[3, 1], [2, 9]], dtype=torch.uint16)
+    assert torch.vmap(lambda v: v.sort().values)(x).tolist() == [[1, 3], [2, 9]]
+    y = torch.ones(2, 3).to(torch.float8_e4m3fn)
+    assert torch.vmap(lambda v: v.float().sum())(y).tolist() == [3, 3]
+    cast = lambda v: v.to(torch.float8_e4m3fn).float()  # noqa: E731
+    _, tangent = torch.func.jvp(cast, (torch.ones(2),), (torch.tensor([1.1, 1.0]),))
+    assert tangent.tolist() == [1.125, 1.0]
 
 
 def test_gradients_are_rounded_where_the_values_are():

@@ -9,6 +9,7 @@ namespace rl {
 namespace {
 
 struct AddBatchDim : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_add_batch_dim(Tensor input, int dim, int level)";
   static constexpr auto doc = "_add_batch_dim(x, dim, level): hides a dimension, as vmap does.";
   static constexpr bool method = false;
@@ -66,6 +67,7 @@ Var show(const Var& input, int64_t level, int64_t size, int64_t dim) {
 }
 
 struct ShowBatchDim : Linear {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_show_batch_dim(Tensor input, int level, int size, int dim)";
   static constexpr auto grad_name = "RemoveBatchDimBackward0";
   static constexpr bool sees_batches = true;

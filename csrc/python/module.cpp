@@ -104,6 +104,9 @@ PyObject* set_default(PyObject*, PyObject* d) {
     if (!is_floating(value))
       fail_as(PyExc_TypeError, "only floating-point types are supported as the default type, got ",
               name(value));
+    if (is_float8(value))
+      fail_as(PyExc_TypeError, "couldn't find storage object ", info(value).tensor_name,
+              "Storage: a float8 can't be the default type");
     set_default_dtype(value);
     Py_RETURN_NONE;
   });

@@ -265,11 +265,20 @@ def test_equality_of_wholes(name):
     assert rushlight.equal(ours, ours * 2) == torch.equal(theirs, theirs * 2)
 
 
+@pytest.mark.parametrize("name", FLOAT8[:4])
+def test_products_and_sizes_of_float8(name):
+    data = [[0.5, -3.0, 7.0], [100.0, 0.01, -0.0]]
+    ours, theirs = rushlight.tensor(data).to(here(name)), torch.tensor(data).to(there(name))
+    check(ours * ours, theirs * theirs)
+    check(ours.abs(), theirs.abs())
+
+
 COMPLEX = {
     "add": lambda L, x: x + x,
     "sub": lambda L, x: x - 1,
     "mul": lambda L, x: x * 2j,
     "neg": lambda L, x: -x,
+    "sgn": lambda L, x: (x * 0 + 2).sgn(),
     "abs": lambda L, x: x.abs(),
     "real": lambda L, x: x.real.clone(),
     "imag": lambda L, x: x.imag.clone(),

@@ -124,6 +124,7 @@ struct RsubScaled : Binary<RsubScaled> {
 RL_POINTWISE(RsubScaled)
 
 struct Mul : Binary<Mul> {
+  static constexpr bool takes_float8 = true;
   static constexpr bool wide_numbers = true;
   static constexpr auto name = "mul";
   static constexpr auto aliases = "multiply";
@@ -457,6 +458,7 @@ struct PowThree : Unary<PowThree> {
 RL_POINTWISE(PowThree)
 
 struct Abs : Unary<Abs> {
+  static constexpr bool takes_float8 = true;
   static constexpr auto name = "abs";
   static constexpr auto aliases = "absolute";
   static constexpr auto doc = "abs(x): the absolute value; complex numbers give their modulus.";

@@ -223,6 +223,7 @@ struct SgnKernel : Hidden<SgnKernel, 1> {
 RL_POINTWISE(SgnKernel)
 
 struct SgnComplex : General {
+  static constexpr Stored stored = Stored::Moved;
   static constexpr auto signature = "_sgn(Tensor input)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto grad_name = "SgnBackward0";

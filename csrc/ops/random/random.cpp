@@ -102,6 +102,7 @@ struct RandPerm : Sampling {
     if (result == DType::Bool || is_complex(result))
       fail_as(PyExc_NotImplementedError, "\"randperm\" not implemented for '",
               info(result).tensor_name, "'");
+    if (is_float8(result)) refuse_stored("randperm", result);
     check(n <= exact_integers(result), "randperm: n = ", n, " is too large for ", name(result));
     Var order = empty({n}, DType::I64, device);
     if (recording) refuse_recording("randperm");
@@ -119,6 +120,8 @@ struct RandPerm : Sampling {
   static int64_t exact_integers(DType d) {
     switch (d) {
       case DType::U8: return 256;
+      case DType::U16: return 65536;
+      case DType::U32: return int64_t(1) << 32;
       case DType::I8: return 128;
       case DType::I16: return 32768;
       case DType::I32: return int64_t(1) << 31;

@@ -19,6 +19,9 @@ namespace {
 double greatest(DType d) {
   switch (real_of(d)) {
     case DType::Bool: return 1;
+    case DType::U16: return 65535;
+    case DType::U32: return 4294967295.0;
+    case DType::U64: return 0x1p64;
     case DType::U8: return 255;
     case DType::I8: return 127;
     case DType::I16: return 32767;
@@ -100,6 +103,13 @@ void fill_in_vmap(Tensor* t, const Fill& fill) {
 
 template <class Counter, class Torch>
 void fill_rows(Tensor* t, Generator* generator, const Counter& counter, const Torch& torch) {
+  if (is_stored(t->dtype)) {
+    if (is_float8(t->dtype)) refuse_stored("random numbers", t->dtype);
+    Plain plain;
+    Var wide = ops::to(Var(t), compute_type(t->dtype));
+    fill_rows(wide.get(), generator, counter, torch);
+    return ops::copy_data(t, wide.get());
+  }
   generator = generator_on(t->device(), generator);
   auto fill = [&](Tensor* target) {
     if (target->numel == 0 || !has_data(target)) return;
@@ -143,7 +153,7 @@ void check_integers(DType dtype, int64_t low, int64_t high) {
   check(low < high, "random_ expects 'from' to be less than 'to', but got from=", low,
         " >= to=", high);
   double most = greatest(dtype), least = is_floating(dtype) ? -most
-                                         : dtype == DType::Bool || dtype == DType::U8
+                                         : is_unsigned(dtype)
                                              ? 0
                                              : -most - (dtype == DType::I64 ? 0 : 1);
   check(double(low) >= least && double(low) <= most, "from is out of bounds for ", name(dtype),
@@ -384,6 +394,8 @@ RL_OP(Exponential_)
 int64_t random_limit(DType d) {
   switch (d) {
     case DType::Bool: return 2;
+    case DType::U16: return 65536;
+    case DType::U32: return int64_t(1) << 32;
     case DType::U8: return 256;
     case DType::I8: return 128;
     case DType::I16: return 32768;
