@@ -1,4 +1,4 @@
-"""Element types that are stored, moved and converted: large unsigned integers, float8, complex32."""
+"""Types that are stored, moved and converted: large unsigned integers, float8, complex32."""
 
 import copy
 import io
@@ -206,7 +206,7 @@ def test_batches():
     assert torch.vmap(lambda v: v.sort().values)(x).tolist() == [[1, 3], [2, 9]]
     y = torch.ones(2, 3).to(torch.float8_e4m3fn)
     assert torch.vmap(lambda v: v.float().sum())(y).tolist() == [3, 3]
-    cast = lambda v: v.to(torch.float8_e4m3fn).float()  # noqa: E731
+    cast = lambda v: v.to(torch.float8_e4m3fn).float()
     _, tangent = torch.func.jvp(cast, (torch.ones(2),), (torch.tensor([1.1, 1.0]),))
     assert tangent.tolist() == [1.125, 1.0]
 

@@ -353,6 +353,7 @@ class Tensor:
     def byte(self, *, memory_format: Any = None) -> Tensor: ...
     def bool(self, *, memory_format: Any = None) -> Tensor: ...
     def cfloat(self, *, memory_format: Any = None) -> Tensor: ...
+    def chalf(self, *, memory_format: Any = None) -> Tensor: ...
     def cdouble(self, *, memory_format: Any = None) -> Tensor: ...
     def numpy(self, *, force: _bool = False) -> Any: ...
     def new_tensor(
@@ -465,6 +466,12 @@ float64: dtype
 float32: dtype
 float16: dtype
 bfloat16: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
+complex32: dtype
 complex64: dtype
 complex128: dtype
 int8: dtype
@@ -472,6 +479,9 @@ int16: dtype
 int32: dtype
 int64: dtype
 uint8: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
 bool: dtype
 default_generator: Generator
 _namespaces: dict[str, dict[str, Any]]

@@ -278,13 +278,15 @@ DType wanted_type(const OpRecord& op, Values args) {
 // uint64 as int64 of the same order, and back.
 Var flipped(const Var& v, DType as) {
   Var bits = wrap_storage(retain(v->storage), v.sizes(), v->strides, v->offset, DType::I64);
-  Var other = math::call_pointwise("bitwise_xor", {bits, ops::full({}, -0x1p63, DType::I64, v.device())});
+  Var other =
+      math::call_pointwise("bitwise_xor", {bits, ops::full({}, -0x1p63, DType::I64, v.device())});
   return wrap_storage(retain(other->storage), other.sizes(), other->strides, other->offset, as);
 }
 
 // Runs an op, which has no derivative here, on what it can compute with.
 [[gnu::noinline]] void run_converted(const OpRecord& op, Values args, void* result) {
-  DType type = DType::I64, target = op.stored == Stored::Truth ? DType::Bool : wanted_type(op, args);
+  DType type = DType::I64,
+        target = op.stored == Stored::Truth ? DType::Bool : wanted_type(op, args);
   each_tensor(op, args, [&](const Var& v) {
     if (v && is_stored(v.dtype())) type = v.dtype();
   });

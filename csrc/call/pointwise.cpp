@@ -125,7 +125,8 @@ Var reread(const Var& v, DType dtype) {
 [[gnu::noinline]] void check_stored_on_device(const Pointwise& op, const Tensor* t) {
   if (t && is_stored(t->dtype))
     fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '",
-            info(t->dtype).tensor_name, "' on the device 'cuda': convert it with .to(torch.float32)");
+            info(t->dtype).tensor_name,
+            "' on the device 'cuda': convert it with .to(torch.float32)");
 }
 
 // What the history of a call's result depends on.
@@ -214,7 +215,8 @@ struct Origins {
     if (op.result == Result::Float && is_integral(common)) common = default_dtype();
     DType compute = compute_type(common);
     if (operands[0]->device().type == Device::CUDA || (into && into->device().type == Device::CUDA))
-      for (const Tensor* t : {operands[0], operands[1], operands[2], const_cast<const Tensor*>(into)})
+      for (const Tensor* t :
+           {operands[0], operands[1], operands[2], const_cast<const Tensor*>(into)})
         check_stored_on_device(op, t);
     bool reads_bits = op.moves && is_stored(common);
     if (is_stored(common)) [[unlikely]] {

@@ -21,12 +21,11 @@ struct Format {
   const char* code;
   DType dtype;
 };
-constexpr Format kFormats[] = {{"?", DType::Bool}, {"B", DType::U8},   {"b", DType::I8},
-                               {"h", DType::I16},  {"i", DType::I32},  {"q", DType::I64},
-                               {"l", DType::I64},  {"e", DType::F16},  {"f", DType::F32},
-                               {"d", DType::F64},  {"Zf", DType::C64}, {"Zd", DType::C128},
-                               {"H", DType::U16},  {"I", DType::U32},  {"Q", DType::U64},
-                               {"L", DType::U64}};
+constexpr Format kFormats[] = {
+    {"?", DType::Bool}, {"B", DType::U8},  {"b", DType::I8},   {"h", DType::I16},
+    {"i", DType::I32},  {"q", DType::I64}, {"l", DType::I64},  {"e", DType::F16},
+    {"f", DType::F32},  {"d", DType::F64}, {"Zf", DType::C64}, {"Zd", DType::C128},
+    {"H", DType::U16},  {"I", DType::U32}, {"Q", DType::U64},  {"L", DType::U64}};
 
 const char* format_of(DType d) {
   for (const Format& f : kFormats)

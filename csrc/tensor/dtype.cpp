@@ -28,8 +28,9 @@ DType promote_stored(DType a, DType b) {
   if (is_wide_unsigned(a) || is_wide_unsigned(b)) {
     if (is_floating(other)) return other;
     fail("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ",
-         info(a).tensor_name, " and ", info(b).tensor_name, "; convert one of them, as in .to(torch.",
-         name(is_stored(other) ? DType::I64 : other), ")");
+         info(a).tensor_name, " and ", info(b).tensor_name,
+         "; convert one of them, as in .to(torch.", name(is_stored(other) ? DType::I64 : other),
+         ")");
   }
   // With a complex32.
   if (is_complex(other)) return other;

@@ -11,10 +11,12 @@ namespace rl {
 
 // Kernels compute with the types up to C128. Elements of the others are stored, moved by their size
 // and converted; what is computed of them is computed in another type (docs/design/dtypes.md).
+// clang-format off
 enum class DType : uint8_t {
   Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128,
   U16, U32, U64, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E8M0FNU, C32,
 };
+// clang-format on
 inline constexpr int kDTypes = 21;
 inline bool is_stored(DType d) { return d > DType::C128; }
 

@@ -122,10 +122,9 @@ def test_promotion(a, b):
     for first, second in ((a, b), (b, a)):
         try:
             expected = str(torch.promote_types(there(first), there(second)))
-        except RuntimeError as error:
+        except RuntimeError:
             with pytest.raises(RuntimeError, match="not supported, attempted to promote"):
                 rushlight.promote_types(here(first), here(second))
-            assert "attempted to promote" in str(error)
         else:
             assert str(rushlight.promote_types(here(first), here(second))) == expected
         assert rushlight.can_cast(here(first), here(second)) == torch.can_cast(

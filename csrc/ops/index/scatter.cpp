@@ -113,9 +113,9 @@ void run_scatter(Tensor* into, const Plan& plan, kernel::Scatter mode) {
   Ints from = plan.src.dim() ? byte_strides(plan.src.get()) : Ints(y.dim());
   Launch launch(double(plan.index.numel()) * 3, {into, plan.index.get(), plan.src.get()});
   DType d = mode == kernel::Scatter::Set ? moved_as(into->dtype) : into->dtype;
-  on(into).scatter(d, mode, into->data(), to.data(), plan.index->data<int64_t>(),
-                   along.data(), plan.src->data(), from.data(), plan.index->sizes.data(), y.dim(),
-                   plan.dim, y.sizes()[plan.dim]);
+  on(into).scatter(d, mode, into->data(), to.data(), plan.index->data<int64_t>(), along.data(),
+                   plan.src->data(), from.data(), plan.index->sizes.data(), y.dim(), plan.dim,
+                   y.sizes()[plan.dim]);
 }
 
 Var scattered(const Var& input, int64_t dim, const Var& index, const Var& src,

@@ -10,13 +10,27 @@ namespace {
 
 // How C++ spells an element type, as torch's messages do.
 const char* cpp_name(DType d) {
-  static const char* const names[kDTypes] = {
-      "bool",  "unsigned char", "signed char",         "short",
-      "int",   "long int",      "c10::Half",           "c10::BFloat16",
-      "float", "double",        "c10::complex<float>", "c10::complex<double>",
-      "unsigned short", "unsigned int", "unsigned long", "c10::Float8_e4m3fn",
-      "c10::Float8_e5m2", "c10::Float8_e4m3fnuz", "c10::Float8_e5m2fnuz",
-      "c10::Float8_e8m0fnu", "c10::complex<c10::Half>"};
+  static const char* const names[kDTypes] = {"bool",
+                                             "unsigned char",
+                                             "signed char",
+                                             "short",
+                                             "int",
+                                             "long int",
+                                             "c10::Half",
+                                             "c10::BFloat16",
+                                             "float",
+                                             "double",
+                                             "c10::complex<float>",
+                                             "c10::complex<double>",
+                                             "unsigned short",
+                                             "unsigned int",
+                                             "unsigned long",
+                                             "c10::Float8_e4m3fn",
+                                             "c10::Float8_e5m2",
+                                             "c10::Float8_e4m3fnuz",
+                                             "c10::Float8_e5m2fnuz",
+                                             "c10::Float8_e8m0fnu",
+                                             "c10::complex<c10::Half>"};
   return names[int(d)];
 }
 

@@ -24,10 +24,9 @@ namespace {
     template <class V> static auto value(V a, V b) { return a op b; } \
   };                                                                  \
   RL_POINTWISE(Type)
-RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All,
+RL_COMPARISON(Eq, eq, ==, "", "whether a equals b, elementwise.", Types::All, RL_BY_VALUE)
+RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.", Types::All,
               RL_BY_VALUE)
-RL_COMPARISON(Ne, ne, !=, "not_equal", "whether a differs from b, elementwise.",
-              Types::All, RL_BY_VALUE)
 RL_COMPARISON(Lt, lt, <, "less", "whether a is below b, elementwise.", Types::RealBool)
 RL_COMPARISON(Le, le, <=, "less_equal", "whether a is at most b, elementwise.", Types::RealBool)
 RL_COMPARISON(Gt, gt, >, "greater", "whether a is above b, elementwise.", Types::RealBool)

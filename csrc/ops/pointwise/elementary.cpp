@@ -573,8 +573,7 @@ RL_OP(NanToNum)
 
 #define RL_TEST(Type, function, kinds, text, more, expression)  \
   struct Type : Unary<Type> {                                   \
-    more                                                        \
-    static constexpr auto name = #function;                     \
+    more static constexpr auto name = #function;                \
     static constexpr auto doc = #function "(x): whether " text; \
     static constexpr Types types = kinds;                       \
     static constexpr Result result = Result::Bool;              \

@@ -12,10 +12,10 @@ namespace {
 // The type of a filled tensor follows the value.
 DType of_value(const std::optional<DType>& dtype, const Var& value) {
   if (dtype) return *dtype;
-  return value.dtype() == DType::U64 ? DType::I64
+  return value.dtype() == DType::U64  ? DType::I64
          : is_integral(value.dtype()) ? value.dtype()
-         : is_complex(value.dtype()) ? complex_of(default_dtype())
-                                     : default_dtype();
+         : is_complex(value.dtype())  ? complex_of(default_dtype())
+                                      : default_dtype();
 }
 
 Var filled(Var v, const Var& value) {
