@@ -87,6 +87,10 @@ def test_bits_survive_a_choice():
     x = torch.tensor([0x7D, 0x01], dtype=torch.uint8).view(torch.float8_e5m2)
     chosen = torch.where(torch.tensor([True, True]), x, x)
     assert chosen.view(torch.uint8).tolist() == [0x7D, 0x01]
+    out = torch.empty(2, dtype=torch.float8_e5m2)
+    torch.where(torch.tensor([True, False]), x, x.new_full((), 2), out=out)
+    assert out[0].isnan()
+    assert out[1].item() == 2
     kept = x.masked_fill(torch.tensor([False, True]), 0)
     assert kept.view(torch.uint8).tolist() == [0x7D, 0x00]
 
@@ -204,6 +208,9 @@ def test_random_integers():
 def test_batches():
     x = torch.tensor([[3, 1], [2, 9]], dtype=torch.uint16)
     assert torch.vmap(lambda v: v.sort().values)(x).tolist() == [[1, 3], [2, 9]]
+    large = torch.tensor([[2**63, 1], [2, 9]], dtype=torch.uint64)
+    assert torch.vmap(lambda v: v.sort().values)(large).tolist() == [[1, 2**63], [2, 9]]
+    assert torch.vmap(lambda v: torch.where(v == 9, v, v * 2))(x).tolist() == [[6, 2], [4, 9]]
     y = torch.ones(2, 3).to(torch.float8_e4m3fn)
     assert torch.vmap(lambda v: v.float().sum())(y).tolist() == [3, 3]
     cast = lambda v: v.to(torch.float8_e4m3fn).float()

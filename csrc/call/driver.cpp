@@ -275,12 +275,10 @@ DType wanted_type(const OpRecord& op, Values args) {
   return DType::I64;
 }
 
-// uint64 as int64 of the same order, and back.
+// uint64 as int64 of the same order, and back. A conversion keeps the bits.
 Var flipped(const Var& v, DType as) {
-  Var bits = wrap_storage(retain(v->storage), v.sizes(), v->strides, v->offset, DType::I64);
-  Var other =
-      math::call_pointwise("bitwise_xor", {bits, ops::full({}, -0x1p63, DType::I64, v.device())});
-  return wrap_storage(retain(other->storage), other.sizes(), other->strides, other->offset, as);
+  Var bits = ops::to(v, DType::I64), top = ops::full({}, -0x1p63, DType::I64, v.device());
+  return ops::to(math::call_pointwise("bitwise_xor", {bits, top}), as);
 }
 
 // Runs an op, which has no derivative here, on what it can compute with.

@@ -122,11 +122,11 @@ Var reread(const Var& v, DType dtype) {
   if (!holds && !op.moves) refuse_stored(op.name, d);
 }
 
-[[gnu::noinline]] void check_stored_on_device(const Pointwise& op, const Tensor* t) {
-  if (t && is_stored(t->dtype))
+[[gnu::noinline]] void check_on_device(const Pointwise& op, DType d) {
+  if (is_stored(d))
     fail_as(PyExc_NotImplementedError, "\"", op.name, "\" not implemented for '",
-            info(t->dtype).tensor_name,
-            "' on the device 'cuda': convert it with .to(torch.float32)");
+            info(d).tensor_name, "' on the device 'cuda': convert it with .to(torch.",
+            is_complex(d) ? "complex64" : "float32", ")");
 }
 
 // What the history of a call's result depends on.
@@ -214,11 +214,13 @@ struct Origins {
     DType common = promotion.result();
     if (op.result == Result::Float && is_integral(common)) common = default_dtype();
     DType compute = compute_type(common);
-    if (operands[0]->device().type == Device::CUDA || (into && into->device().type == Device::CUDA))
-      for (const Tensor* t :
-           {operands[0], operands[1], operands[2], const_cast<const Tensor*>(into)})
-        check_stored_on_device(op, t);
-    bool reads_bits = op.moves && is_stored(common);
+    bool on_device = into && into->device().type == Device::CUDA;
+    for (int i = 0; i < op.inputs; i++) on_device |= operands[i]->device().type == Device::CUDA;
+    if (on_device) [[unlikely]] {
+      for (int i = 0; i < op.inputs; i++) check_on_device(op, operands[i]->dtype);
+      check_on_device(op, into ? into->dtype : common);
+    }
+    bool reads_bits = op.moves && !into && is_stored(common);
     if (is_stored(common)) [[unlikely]] {
       check_stored(op, common);
       if (reads_bits) compute = moved_as(common);

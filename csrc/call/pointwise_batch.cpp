@@ -20,7 +20,7 @@ Var run_batched(const Pointwise& op, const Var* in, const double* params,
   Promotion promotion;
   int rank = 0;
   for (int i = 0; i < op.inputs; i++) {
-    promotion.add(in[i].get());
+    if (i > 0 || !op.moves) promotion.add(in[i].get());
     rank = std::max(rank, in[i].dim());
   }
   DType common = promotion.result();

@@ -21,7 +21,7 @@ NAMES = tuple(_BYTES)
 
 
 class AbsentDtype:
-    """An element type that no tensor has: it can be named, compared and kept in tables."""
+    """A type that no tensor has, one of the names only: to compare and to keep in tables."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -276,6 +276,19 @@ class TestErrors:
         with pytest.raises(NotImplementedError, match="ComplexFloat' on the device 'cuda'"):
             torch.nn.functional.dropout(x)
 
+    @pytest.mark.parametrize("dtype", [torch.uint16, torch.float8_e4m3fn, torch.complex32])
+    def test_stored_types_are_moved_and_converted(self, dtype):
+        wide = torch.complex64 if dtype.is_complex else torch.float32
+        x = torch.tensor([[1, 2], [4, 8]]).to(dtype)
+        y = x.cuda()
+        assert torch.equal(y.t().contiguous().cpu(), x.t())
+        assert torch.equal(torch.cat([y, y[:1]])[torch.tensor([2, 1])].cpu(), x[[0, 1]])
+        assert torch.equal(y.to(wide).cpu(), x.to(wide))
+        assert torch.equal(y.to(wide).to(dtype).cpu(), x)
+        assert y.masked_fill(torch.tensor([True, False], device="cuda"), 1)[1, 0].item() == 1
+        with pytest.raises(NotImplementedError, match="for '.*' on the device 'cuda'"):
+            y * y
+
     def test_other_devices(self):
         with pytest.raises(NotImplementedError, match="CUDA_VISIBLE_DEVICES"):
             torch.ones(2, device="cuda:1")

@@ -547,8 +547,7 @@ struct Where : Ternary<Where> {
       "where(Tensor condition, Tensor|Number input, Tensor|Number other)";
   static constexpr auto doc = "where(condition, a, b): a where the condition holds, else b.";
   static constexpr Types types = Types::All;
-  static constexpr bool selects = true;
-  static constexpr bool moves = true;
+  static constexpr bool selects = true, moves = true;
   static constexpr bool inplace = false;
   static constexpr bool method = false;
   static constexpr Save saves[] = {Save::None, Save::A, Save::A};

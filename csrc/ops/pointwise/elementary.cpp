@@ -535,8 +535,7 @@ struct NanToNum : Composite {
       "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None)";
   static constexpr auto doc =
       "nan_to_num(x, nan, posinf, neginf): NaN becomes 0 and infinities the largest finite "
-      "numbers, "
-      "unless others are given.";
+      "numbers, unless others are given.";
   static constexpr bool inplace = true;
   using Number = std::optional<double>;
 
@@ -583,16 +582,14 @@ RL_OP(NanToNum)
   };                                                            \
   RL_POINTWISE(Type)
 // clang-format off
-RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.",
-  static constexpr bool any_sign = true;,
+#define RL_BY_VALUE static constexpr bool any_sign = true, takes_float8 = true;
+RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.", RL_BY_VALUE,
   if constexpr (std::is_integral_v<V>) return false;
   else return both(x > V(0), isnan(x - x));)
-RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.",
-  static constexpr bool any_sign = true;,
+RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.", RL_BY_VALUE,
   if constexpr (std::is_integral_v<V>) return false;
   else return both(x < V(0), isnan(x - x));)
-RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.",
-  static constexpr bool any_sign = true; static constexpr bool takes_float8 = true;,
+RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.", RL_BY_VALUE,
   if constexpr (is_complex_v<V>) return x.imag() == 0;
   else return either(x == x, x != x);)
 RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
@@ -600,6 +597,7 @@ RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
   else return copysign(V(1), x) < V(0);)
 // clang-format on
 #undef RL_TEST
+#undef RL_BY_VALUE
 
 }  // namespace
 }  // namespace rl

@@ -241,10 +241,6 @@ def is_zero(case):
     return not theirs.any() and not ours.any()
 
 
-def is_complex_half(case):
-    return case.fact.theirs["dtype"] == "complex32"
-
-
 def has_no_elements(case):
     return 0 in case.fact.theirs["shape"]
 

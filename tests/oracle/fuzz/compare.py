@@ -48,9 +48,9 @@ def numbers(t):
     if t.is_conj() or t.is_neg():
         t = t.resolve_conj().resolve_neg()
     name = str(t.dtype).removeprefix("torch.")
-    if name in ("bfloat16", "float16"):
+    if name in ("bfloat16", "float16") or name.startswith("float8"):
         t = t.float()
-    elif name == "complex32":  # PyTorch's alone
+    elif name == "complex32":
         t = t.cfloat()
     return np.array(t.numpy()), name
 
