@@ -286,7 +286,7 @@ class TestErrors:
         assert torch.equal(y.to(wide).cpu(), x.to(wide))
         assert torch.equal(y.to(wide).to(dtype).cpu(), x)
         assert y.masked_fill(torch.tensor([True, False], device="cuda"), 1)[1, 0].item() == 1
-        with pytest.raises(NotImplementedError, match="for '.*' on the device 'cuda'"):
+        with pytest.raises(NotImplementedError, match="on the device 'cuda'"):
             y * y
 
     def test_other_devices(self):
