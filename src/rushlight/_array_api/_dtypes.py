@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 _NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
-    "float64", "complex64", "complex128",
+    "bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64", "complex64",
+    "complex128",
 )  # fmt: skip
-# Those of the standard that tensors can have.
-DTYPES: dict[str, Dtype] = {
-    name: found for name in _NAMES if isinstance(found := getattr(torch, name, None), Dtype)
-}
+# Those of the standard that have all of its operations and its promotion.
+DTYPES: dict[str, Dtype] = {name: getattr(torch, name) for name in _NAMES}
 _KINDS = {
     "bool": ("bool",),
     "signed integer": ("int8", "int16", "int32", "int64"),
