@@ -286,6 +286,12 @@ def is_rounded_sinc(case):
     return "float16" in case.fact.theirs["dtype"] and case.after("sinc")
 
 
+def is_retained_aside(case):
+    """The retained gradient of a tangent that does not depend on what is asked for."""
+    retained = any("retain_grad" in s.text for s in case.program.statements)
+    return case.fact.ours == "None" and retained and case.after("dual|jvp")
+
+
 def is_part_of_hidden(case):
     """Of a result that is a view of a hidden tensor there, which requires no grad."""
     names = case.program.statements[-1].variables
