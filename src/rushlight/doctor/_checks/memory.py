@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Growth(Listener):
     """Graphs that pile up from step to step, by the line that made them."""
 
-    PATIENCE = 5  # passes in a row after which there are more nodes than before
+    PATIENCE = 5  # passes after which there are more nodes than before
     CALLS = 8  # of models, in a row without a pass
 
     def start(self) -> None:
@@ -69,7 +69,10 @@ class Growth(Listener):
         if not event.accumulates:
             return
         now = _C._live_nodes()
-        self.streak = self.streak + 1 if now > self.before else 0
+        if now > self.before:
+            self.streak += 1
+        elif self.streak > 0:
+            self.streak -= 1  # the garbage collector may have freed something else
         self.before = now
         if self.streak >= self.PATIENCE:
             self.streak = -12  # looking is not free
