@@ -11,7 +11,8 @@ namespace {
 // For integer division: raises when a divisor is zero.
 void check_divisor(const Var* in) {
   const Var& b = in[1];
-  if (!is_integral(in[0].dtype()) || !is_integral(b.dtype()) || b.numel() == 0) return;
+  if (!is_integral(in[0].dtype()) || !is_integral(b.dtype())) return;
+  if (in[0].numel() == 0 || b.numel() == 0) return;
   if (in[0].dtype() == DType::Bool && b.dtype() == DType::Bool) return;  // has no such op
   GradMode off(false);
   Var wide = ops::contiguous(ops::to(b, DType::I64));
