@@ -4,6 +4,8 @@ exp, log, and taking elements. Their derivatives of any order are the chain rule
 `DECOMPOSITIONS[name]` takes the arguments of the operation called name.
 """
 
+import math
+
 import rushlight as torch
 
 
@@ -252,6 +254,9 @@ DECOMPOSITIONS = {
     "norm": norm,
     "dist": lambda a, b, p=2: vector_norm(a - b, p),
     "nansum": nansum,
+    "mvlgamma": lambda x, p: (
+        sum((x - i / 2).lgamma() for i in range(p)) + p * (p - 1) / 4 * math.log(math.pi)
+    ),
     "nn.functional.layer_norm": layer_norm,
     "nn.functional.rms_norm": rms_norm,
     "nn.functional.batch_norm": batch_norm,
