@@ -67,7 +67,11 @@ def ufunc(function: Any, method: str, inputs: tuple[Any, ...], options: dict[str
     out = options.get("out")
     if method == "__call__" and (not options or _is_in_place(inputs, options)):
         if function in _METHODS:
-            return _operator(function, *given)
+            found = _operator(function, *given)
+            if (
+                found is not NotImplemented
+            ):  # of an array that is no tensor NumPy tells what is wrong
+                return found
         if function in _DIFFERENTIABLE and _recorded(given):
             return _differentiable(function, given)
     if out is not None and any(isinstance(x, Tensor) for x in out):
