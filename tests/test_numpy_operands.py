@@ -147,7 +147,7 @@ def test_universal_functions_are_the_operators(ufunc):
         result = ufunc(left, right)
         check(result, expected)
         assert result.dtype == expected.dtype
-    with pytest.raises(TypeError, match="NotImplemented"):
+    with pytest.raises(TypeError, match="did not contain a loop"):
         np.add(t, np.array(["a"]))
 
 
