@@ -68,9 +68,7 @@ def ufunc(function: Any, method: str, inputs: tuple[Any, ...], options: dict[str
     if method == "__call__" and (not options or _is_in_place(inputs, options)):
         if function in _METHODS:
             found = _operator(function, *given)
-            if (
-                found is not NotImplemented
-            ):  # of an array that is no tensor NumPy tells what is wrong
+            if found is not NotImplemented:  # else NumPy tells what is wrong with its array
                 return found
         if function in _DIFFERENTIABLE and _recorded(given):
             return _differentiable(function, given)
