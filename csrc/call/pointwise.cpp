@@ -463,7 +463,8 @@ void register_pointwise(const Pointwise& p, const OpInfo& described, const char*
   check(p.signature->params().size() >= size_t(p.inputs + p.params), p.name,
         ": the signature does not name every input and parameter");
   const std::string& text = described.signature.text();
-  std::istringstream names(aliases);
+  const std::string others = aliases;  // streams of temporaries need the C++ library of GCC 11
+  std::istringstream names(others);
   while (names >> info.name) {
     info.signature = Signature((info.name + text.substr(text.find('('))).c_str());
     register_op(info);

@@ -210,7 +210,8 @@ void warn_of_order(const OpInfo& op, const Signature& former) {
 bool bind_former(const OpInfo& op, PyObject* const* args, Py_ssize_t count, PyObject* keywords,
                  PyObject** slots) {
   const std::vector<Param>& params = op.signature.params();
-  std::istringstream orders(op.former);
+  const std::string former = op.former;  // streams of temporaries need the C++ library of GCC 11
+  std::istringstream orders(former);
   for (std::string order; std::getline(orders, order, ';');)
     for (bool method : {false, true}) {
       std::vector<size_t> places;
