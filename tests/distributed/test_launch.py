@@ -22,7 +22,8 @@ dist.init_process_group("gloo")
 rank, restart = dist.get_rank(), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 t = torch.ones(1)
 dist.all_reduce(t)
-print("rank", rank, "of", int(t.item()), "local", dist.get_node_local_rank(0), sys.argv[1:])
+line = f"rank {rank} of {int(t.item())} local {dist.get_node_local_rank(0)} {sys.argv[1:]}\\n"
+sys.stdout.write(line)  # in one piece: mpiexec passes pieces on as they come
 if sys.argv[1:] == ["raise"] and rank == 1:
     raise ValueError("bad data")
 if sys.argv[1:] == ["once"] and rank == 0 and restart == 0:
