@@ -63,11 +63,63 @@ class TestEmulated:
     def test_the_device(self, emulator):
         check(emulator, "check_device.py")
 
+    @pytest.mark.parametrize("peers", ["", "EMULATED_CUDA_NO_PEERS"])
+    def test_several_devices(self, emulator, peers):
+        more = {peers: "1"} if peers else {}
+        check(emulator, "check_devices.py", EMULATED_CUDA_DEVICES="2", **more)
+
+    def test_devices_of_one(self, emulator):
+        check(emulator, "check_devices.py")
+
+    def test_one_of_several_devices(self, emulator):
+        check(emulator, "check_device.py", EMULATED_CUDA_DEVICES="2")
+
+    @pytest.mark.parametrize(
+        ("file", "selected"),
+        [
+            ("check_graphs.py", "not nadam and not radam"),
+            ("check_layers.py", "strided or shape0"),
+            ("check_training.py", "gpt or adamw or mixed"),
+        ],
+    )
+    def test_the_second_device(self, emulator, file, selected):
+        options = ("-p", "on_cuda.second_device", "-k", selected)
+        check(emulator, file, *options, EMULATED_CUDA_DEVICES="2")
+
+    def test_copies_between_devices_are_ordered(self, emulator):
+        program = """
+import rushlight as torch
+x = torch.ones(3, device="cuda:0")
+torch.ones(3, device="cuda:1").copy_(x)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+            env=settings(emulator, EMULATED_CUDA_DEVICES="2", EMULATED_CUDA_ORDER="1"),
+        )  # fmt: skip
+        lines = done.stderr.splitlines()
+        assert lines == ["record 1", "wait 0", "copy to 1", "record 0", "wait 1"], done.stderr
+
+    def test_a_device_is_started_when_it_is_used(self, emulator):
+        program = """
+import rushlight as torch
+torch.cuda.set_device(1)
+x = torch.ones(3, device="cuda") * 2
+print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
+"""
+        text = run(emulator, program, EMULATED_CUDA_DEVICES="2", EMULATED_CUDA_FAIL="context:2")
+        assert text == "cuda:1 [2.0, 2.0, 2.0] 0\n"
+
     def test_graphs(self, emulator):
         check(emulator, "check_graphs.py", "-k", "not nadam and not radam")
 
     def test_shared_memory(self, emulator):
         check(emulator, "check_sharing.py")
+
+    def test_autograd(self, emulator):
+        check(emulator, "check_autograd.py")
+
+    def test_mixed_precision(self, emulator):
+        check(emulator, "check_autocast.py", "-k", "float16 or widest or host")
 
     def test_nccl(self, emulator):
         check(emulator, "check_nccl.py")

@@ -382,3 +382,22 @@ def test_versions_compare_by_number():
     assert "2.9.1" < v
     assert isinstance(v, str)
     assert pickle.loads(pickle.dumps(v)) == v
+
+
+def test_the_accelerator_is_cuda_where_there_is_one(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: chosen.append("waited"))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device=None: 7)
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")
+    assert torch._C._get_accelerator() == torch.device("cuda")
+    assert (torch.accelerator.device_count(), torch.accelerator.current_device_index()) == (1, 0)
+    torch.accelerator.synchronize()
+    with torch.accelerator.device_index(1):
+        assert chosen == ["waited", 1]
+    assert chosen == ["waited", 1, 0]
+    assert torch.accelerator.memory_allocated() == 7
+    assert torch.float16 in torch.accelerator.get_device_capability()["supported_dtypes"]

@@ -7,7 +7,8 @@
 namespace rl {
 
 // Lower: runs in the region's dtype. Full: runs in float32. Widest: in the widest of its arguments'.
-enum class Autocast : uint8_t { None, Lower, Full, Widest };
+// Those of CUDA leave the ops of other devices as they are.
+enum class Autocast : uint8_t { None, Lower, Full, Widest, LowerOnCuda, FullOnCuda, WidestOnCuda };
 
 struct AutocastState {
   DType dtype = DType::BF16;

@@ -26,6 +26,12 @@ inline bool autocasts_on(Device device) {
   return modes.autocast &&
          (device.type == Device::CUDA ? device_autocast.cuda : device_autocast.host);
 }
+// What an op's policy says for a device.
+inline Autocast autocast_on(Autocast policy, Device device) {
+  if (policy <= Autocast::Widest) return policy;
+  if (device.type != Device::CUDA) return Autocast::None;
+  return Autocast(int(policy) - int(Autocast::Widest));
+}
 inline DType autocast_dtype_on(Device device) {
   return device.type == Device::CUDA ? device_autocast.cuda_dtype : autocast_state.dtype;
 }

@@ -359,10 +359,12 @@ class Run {
                " - got ", grad->sizes, " but expected shape compatible with ", meta.sizes);
         grad = ops::sum_to(grad, meta.sizes);
       }
+      if (grad->device() != meta.device && grad->dim() == 0 && has_data(grad.get()))
+        grad = ops::to(grad, grad.dtype(), meta.device);
       if (grad->device() != meta.device)
         fail("Function ", Py_TYPE(node)->tp_name, " returned an invalid gradient at index ", i,
-             " - expected device ", kDeviceNames[meta.device.type], " but got ",
-             kDeviceNames[grad->device().type]);
+             " - expected device ", device_text(meta.device), " but got ",
+             device_text(grad->device()));
       if (grad->dtype != meta.dtype)
         grad = is_structured(grad.get()) ? structured::to(grad, meta.dtype)
                                          : ops::to(grad, meta.dtype);

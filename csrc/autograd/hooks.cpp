@@ -43,7 +43,7 @@ void check_same(const Var& before, const Var& after, PyObject* hook) {
          name(before->dtype), " got torch.", name(after->dtype), ")");
   if (before->device() != after->device())
     fail("hook '", hook_name(hook), "' has changed the device of value (was ",
-         kDeviceNames[before->device().type], " got ", kDeviceNames[after->device().type], ")");
+         device_text(before->device()), " got ", device_text(after->device()), ")");
 }
 
 // Calls every hook of the dict on the gradient; each may replace it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/arguments.h"
+#include "kernels/cuda/active.h"
 #include "kernels/launch.h"
 
 namespace rl {
@@ -23,8 +24,12 @@ struct Table {
 extern const kernel::Table* kernel_tables[];
 extern const kernel::Table cpu_table;
 
-// The kernels for a tensor.
-inline const kernel::Table& on(Device device) { return *kernel_tables[device.type]; }
+// The kernels for a tensor, which from here on run on its device.
+inline const kernel::Table& on(Device device) {
+  if (device.type == Device::CUDA) [[unlikely]]
+    cuda::use(device.index);
+  return *kernel_tables[device.type];
+}
 inline const kernel::Table& on(const Tensor* t) { return on(t->device()); }
 inline const kernel::Table& on(const Var& v) { return on(v.get()); }
 // The element type in which layers hand a tensor to their kernels.

@@ -74,8 +74,8 @@ Var root_gradient(const Place& root, PyObject* given, size_t i, bool create_grap
           i, "] has a dtype of torch.", name(g->dtype), " and output[", i,
           "] has a dtype of torch.", name(meta.dtype), ".");
     if (g->device() != meta.device)
-      fail("Mismatch in device: grad_output[", i, "] is on ", kDeviceNames[g->device().type],
-           " and output[", i, "] on ", kDeviceNames[meta.device.type], ". The output was made at ",
+      fail("Mismatch in device: grad_output[", i, "] is on ", device_text(g->device()),
+           " and output[", i, "] on ", device_text(meta.device), ". The output was made at ",
            made.text_with_source());
     Var grad(g);
     if (g->dtype != meta.dtype) {

@@ -1,4 +1,4 @@
-// torch.cuda: the device, its streams, events and memory.
+// torch.cuda: devices, their streams, events and memory. A device is its number.
 #include "python/cuda_api.h"
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/compiler.h"
@@ -20,12 +20,11 @@ PyObject* none() { return new_reference(Py_None); }
 
 // The GIL is given up while the device is waited for; what kernels complain of is raised after.
 template <class Wait>
-void waiting(const Wait& wait) {
-  enter();
+void waiting(int device, const Wait& wait) {
+  use(device);
   if (capture) fail_capturing("a wait for the device");
   Result result;
   Py_BEGIN_ALLOW_THREADS;
-  enter();
   result = wait();
   Py_END_ALLOW_THREADS;
   ok(result, "waiting for the device");
@@ -44,44 +43,82 @@ PyObject* open(PyObject*, PyObject* args) {
   });
 }
 
-PyObject* start(PyObject*, PyObject*) {
+PyObject* start_devices(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
-    start_device();
+    start();
     return none();
   });
 }
 
 PyObject* started(PyObject*, PyObject*) { return PyBool_FromLong(is_started()); }
 
-PyObject* properties(PyObject*, PyObject*) {
+// Calls f with the number of a device that is there.
+template <class F>
+PyObject* with_device(PyObject* o, const F& f) {
+  long device = PyLong_AsLong(o);
+  if (device == -1 && PyErr_Occurred()) return nullptr;
   return guarded([&]() -> PyObject* {
-    enter();
+    check_device(int(device));
+    return f(int(device));
+  });
+}
+
+PyObject* get_chosen(PyObject*, PyObject*) { return PyLong_FromLong(chosen); }
+PyObject* choose(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    use(device);
+    chosen = device;
+    return none();
+  });
+}
+// For calls of other libraries in this thread.
+PyObject* enter_device(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    use(device);
+    return none();
+  });
+}
+PyObject* peer_access(PyObject*, PyObject* args) {
+  int device, peer;
+  if (!PyArg_ParseTuple(args, "ii", &device, &peer)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    check_device(device);
+    check_device(peer);
+    return PyBool_FromLong(can_access(device, peer));
+  });
+}
+
+PyObject* properties(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    int ordinal = 0;
+    auto fact = [&](int which) { return attribute(which, device); };
+    ok(driver.device_get(&ordinal, device), "finding the device");
+    devices.of(device).ordinal = ordinal;
     char name[256] = {};
     size_t bytes = 0;
     Uuid uuid{};
     int version = 0;
-    ok(driver.device_name(name, sizeof name, 0), "asking for the device's name");
-    ok(driver.device_memory(&bytes, 0), "asking for the device's memory");
-    ok(driver.device_uuid(&uuid, 0), "asking for the device's number");
+    ok(driver.device_name(name, sizeof name, ordinal), "asking for the device's name");
+    ok(driver.device_memory(&bytes, ordinal), "asking for the device's memory");
+    ok(driver.device_uuid(&uuid, ordinal), "asking for the device's number");
     driver.driver_version(&version);
     return Py_BuildValue(
         "{s:s,s:n,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:i}", "name", name,
-        "total_memory", Py_ssize_t(bytes), "major", attribute(kMajor), "minor", attribute(kMinor),
-        "multi_processor_count", attribute(kMultiprocessors), "warp_size", attribute(kWarpSize),
-        "L2_cache_size", attribute(kL2Cache), "max_threads_per_multi_processor",
-        attribute(kMaxThreadsPerMultiprocessor), "max_threads_per_block",
-        attribute(kMaxThreadsPerBlock), "regs_per_multiprocessor",
-        attribute(kRegistersPerMultiprocessor), "shared_memory_per_block",
-        attribute(kSharedPerBlock), "shared_memory_per_block_optin",
-        attribute(kSharedPerBlockOptin), "shared_memory_per_multiprocessor",
-        attribute(kSharedPerMultiprocessor), "is_integrated", attribute(kIntegrated), "uuid",
-        PyBytes_FromStringAndSize(uuid.bytes, 16), "driver_version", version);
+        "total_memory", Py_ssize_t(bytes), "major", fact(kMajor), "minor", fact(kMinor),
+        "multi_processor_count", fact(kMultiprocessors), "warp_size", fact(kWarpSize),
+        "L2_cache_size", fact(kL2Cache), "max_threads_per_multi_processor",
+        fact(kMaxThreadsPerMultiprocessor), "max_threads_per_block", fact(kMaxThreadsPerBlock),
+        "regs_per_multiprocessor", fact(kRegistersPerMultiprocessor), "shared_memory_per_block",
+        fact(kSharedPerBlock), "shared_memory_per_block_optin", fact(kSharedPerBlockOptin),
+        "shared_memory_per_multiprocessor", fact(kSharedPerMultiprocessor), "is_integrated",
+        fact(kIntegrated), "uuid", PyBytes_FromStringAndSize(uuid.bytes, 16), "driver_version",
+        version);
   });
 }
 
-PyObject* synchronize(PyObject*, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    waiting([] { return driver.wait_context(); });
+PyObject* synchronize(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    waiting(device, [] { return driver.wait_context(); });
     return none();
   });
 }
@@ -95,75 +132,88 @@ template <class F>
 PyObject* with_one(PyObject* o, const F& f) {
   unsigned long long handle = PyLong_AsUnsignedLongLong(o);
   if (handle == (unsigned long long)(-1) && PyErr_Occurred()) return nullptr;
+  return guarded([&]() -> PyObject* { return f(handle); });
+}
+// A device, which is in use when f is called, and an address or two.
+template <class F>
+PyObject* with_two(PyObject* args, const F& f) {
+  int device;
+  unsigned long long handle;
+  if (!PyArg_ParseTuple(args, "iK", &device, &handle)) return nullptr;
   return guarded([&]() -> PyObject* {
-    enter();
-    return f(handle);
+    use(device);
+    return f(device, handle);
   });
 }
 template <class F>
-PyObject* with_two(PyObject* args, const F& f) {
+PyObject* with_three(PyObject* args, const F& f) {
+  int device;
   unsigned long long a, b;
-  if (!PyArg_ParseTuple(args, "KK", &a, &b)) return nullptr;
+  if (!PyArg_ParseTuple(args, "iKK", &device, &a, &b)) return nullptr;
   return guarded([&]() -> PyObject* {
-    enter();
+    use(device);
     return f(a, b);
   });
 }
 
-PyObject* stream_new(PyObject*, PyObject* priority) {
-  long wish = PyLong_AsLong(priority);
-  if (wish == -1 && PyErr_Occurred()) return nullptr;
+// _cuda_stream_new(device, priority)
+PyObject* stream_new(PyObject*, PyObject* args) {
+  int device, priority;
+  if (!PyArg_ParseTuple(args, "ii", &device, &priority)) return nullptr;
   return guarded([&]() -> PyObject* {
-    enter();
+    use(device);
     Stream made;
-    ok(driver.stream_create(&made, 1 /* apart from the first stream */, int(wish)),
+    ok(driver.stream_create(&made, 1 /* apart from the first stream */, priority),
        "making a stream");
     return PyLong_FromVoidPtr(made);
   });
 }
-PyObject* stream_get(PyObject*, PyObject*) {
-  return PyLong_FromUnsignedLongLong(reinterpret_cast<unsigned long long>(stream));
+PyObject* stream_get(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    return PyLong_FromUnsignedLongLong(reinterpret_cast<unsigned long long>(stream_of(device)));
+  });
 }
-PyObject* stream_set(PyObject*, PyObject* o) {
-  return with_one(o, [](auto handle) {
-    stream = as_stream(handle);
+// Its device is chosen with it.
+PyObject* stream_set(PyObject*, PyObject* args) {
+  return with_two(args, [](int device, auto handle) {
+    set_stream(device, as_stream(handle));
+    chosen = device;
     return none();
   });
 }
-PyObject* stream_synchronize(PyObject*, PyObject* o) {
-  return with_one(o, [](auto handle) {
-    waiting([&] { return driver.stream_wait(as_stream(handle)); });
+PyObject* stream_synchronize(PyObject*, PyObject* args) {
+  return with_two(args, [](int device, auto handle) {
+    waiting(device, [&] { return driver.stream_wait(as_stream(handle)); });
     return none();
   });
 }
-PyObject* stream_query(PyObject*, PyObject* o) {
-  return with_one(o, [](auto handle) {
+PyObject* stream_query(PyObject*, PyObject* args) {
+  return with_two(args, [](int, auto handle) {
     Result result = driver.stream_query(as_stream(handle));
     if (result != kNotReady) ok(result, "asking a stream");
     return PyBool_FromLong(result == 0);
   });
 }
+// _cuda_stream_wait_event(device of the stream, stream, event of any device)
 PyObject* stream_wait_event(PyObject*, PyObject* args) {
-  return with_two(args, [](auto which, auto event) {
+  return with_three(args, [](auto which, auto event) {
     ok(driver.stream_wait_event(as_stream(which), as_event(event), 0), "waiting for an event");
     return none();
   });
 }
 PyObject* stream_priorities(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
-    enter();
+    use(chosen);
     int least, greatest;
     ok(driver.stream_priorities(&least, &greatest), "asking for priorities");
     return Py_BuildValue("ii", least, greatest);
   });
 }
-PyObject* event_new(PyObject*, PyObject* flags) {
-  unsigned long wish = PyLong_AsUnsignedLong(flags);
-  if (PyErr_Occurred()) return nullptr;
-  return guarded([&]() -> PyObject* {
-    enter();
+// _cuda_event_new(device, flags)
+PyObject* event_new(PyObject*, PyObject* args) {
+  return with_two(args, [](int, auto flags) {
     Event made;
-    ok(driver.event_create(&made, unsigned(wish)), "making an event");
+    ok(driver.event_create(&made, unsigned(flags)), "making an event");
     return PyLong_FromVoidPtr(made);
   });
 }
@@ -173,27 +223,28 @@ PyObject* event_delete(PyObject*, PyObject* o) {
     return none();
   });
 }
+// _cuda_event_record(device, event, stream)
 PyObject* event_record(PyObject*, PyObject* args) {
-  return with_two(args, [](auto event, auto which) {
+  return with_three(args, [](auto event, auto which) {
     ok(driver.event_record(as_event(event), as_stream(which)), "recording an event");
     return none();
   });
 }
-PyObject* event_synchronize(PyObject*, PyObject* o) {
-  return with_one(o, [](auto handle) {
-    waiting([&] { return driver.event_wait(as_event(handle)); });
+PyObject* event_synchronize(PyObject*, PyObject* args) {
+  return with_two(args, [](int device, auto handle) {
+    waiting(device, [&] { return driver.event_wait(as_event(handle)); });
     return none();
   });
 }
-PyObject* event_query(PyObject*, PyObject* o) {
-  return with_one(o, [](auto handle) {
+PyObject* event_query(PyObject*, PyObject* args) {
+  return with_two(args, [](int, auto handle) {
     Result result = driver.event_query(as_event(handle));
     if (result != kNotReady) ok(result, "asking an event");
     return PyBool_FromLong(result == 0);
   });
 }
 PyObject* event_elapsed(PyObject*, PyObject* args) {
-  return with_two(args, [](auto start, auto end) {
+  return with_three(args, [](auto start, auto end) {
     float milliseconds = 0;
     ok(driver.event_elapsed(&milliseconds, as_event(start), as_event(end)),
        "measuring the time between events");
@@ -257,8 +308,8 @@ PyObject* graph_facts(PyObject*, PyObject* o) {
 }
 PyObject* graph_capturing(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
-    if (!is_started() || !stream) return new_reference(Py_False);
-    enter();
+    if (!is_started() || !stream_of(chosen)) return new_reference(Py_False);
+    use(chosen);
     return PyBool_FromLong(is_capturing(stream));
   });
 }
@@ -266,8 +317,11 @@ PyObject* pool_new(PyObject*, PyObject*) { return PyLong_FromLongLong(new_pool()
 
 // ---- memory
 
-PyObject* memory_stats(PyObject*, PyObject*) {
-  DeviceMemoryStats s = device_memory_stats();
+PyObject* memory_stats(PyObject*, PyObject* o) {
+  long device = PyLong_AsLong(o);
+  if (device == -1 && PyErr_Occurred()) return nullptr;
+  DeviceMemoryStats s{};
+  if (device >= 0 && device < device_count()) s = device_memory_stats(int(device));
   return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated",
                        s.allocated, "peak_allocated", s.peak_allocated, "reserved", s.reserved,
                        "peak_reserved", s.peak_reserved, "blocks", s.blocks, "allocations",
@@ -275,25 +329,33 @@ PyObject* memory_stats(PyObject*, PyObject*) {
                        "segment_allocations", s.segment_allocations, "segment_frees",
                        s.segment_frees, "retries", s.retries, "failures", s.failures);
 }
-PyObject* memory_reset_peak(PyObject*, PyObject*) {
-  reset_peak_device_memory();
-  return none();
-}
-PyObject* memory_empty(PyObject*, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    empty_device_cache();
+PyObject* memory_reset_peak(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    reset_peak_device_memory(device);
     return none();
   });
 }
-PyObject* memory_limit(PyObject*, PyObject* o) {
-  long long bytes = PyLong_AsLongLong(o);
-  if (bytes == -1 && PyErr_Occurred()) return nullptr;
-  limit_device_memory(bytes);
-  return none();
-}
-PyObject* memory_info(PyObject*, PyObject*) {
+// Of all devices.
+PyObject* memory_empty(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
-    enter();
+    for (int i = 0; i < device_count(); i++) empty_device_cache(i);
+    return none();
+  });
+}
+// _cuda_memory_limit(device, bytes)
+PyObject* memory_limit(PyObject*, PyObject* args) {
+  int device;
+  long long bytes;
+  if (!PyArg_ParseTuple(args, "iL", &device, &bytes)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    check_device(device);
+    limit_device_memory(device, bytes);
+    return none();
+  });
+}
+PyObject* memory_info(PyObject*, PyObject* o) {
+  return with_device(o, [](int device) {
+    use(device);
     size_t free, total;
     ok(driver.memory_info(&free, &total), "asking for the device's memory");
     return Py_BuildValue("nn", Py_ssize_t(free), Py_ssize_t(total));
@@ -301,9 +363,10 @@ PyObject* memory_info(PyObject*, PyObject*) {
 }
 PyObject* record_stream(PyObject*, PyObject* args) {
   PyObject* o;
+  int device;
   unsigned long long handle;
-  if (!PyArg_ParseTuple(args, "O!K", &TensorType, &o, &handle)) return nullptr;
-  use_on_stream(as_tensor(o)->storage->data, as_stream(handle));
+  if (!PyArg_ParseTuple(args, "O!iK", &TensorType, &o, &device, &handle)) return nullptr;
+  use_on_stream(as_tensor(o)->storage->data, device, as_stream(handle));
   return none();
 }
 
@@ -368,22 +431,26 @@ PyObject* compiler(PyObject*, PyObject*) {
 
 PyMethodDef cuda_functions[] = {
     {"_cuda_open", open, METH_VARARGS, nullptr},
-    {"_cuda_start", start, METH_NOARGS, nullptr},
+    {"_cuda_start", start_devices, METH_NOARGS, nullptr},
     {"_cuda_started", started, METH_NOARGS, nullptr},
-    {"_cuda_properties", properties, METH_NOARGS, nullptr},
-    {"_cuda_synchronize", synchronize, METH_NOARGS, nullptr},
-    {"_cuda_stream_new", stream_new, METH_O, nullptr},
-    {"_cuda_stream_get", stream_get, METH_NOARGS, nullptr},
-    {"_cuda_stream_set", stream_set, METH_O, nullptr},
-    {"_cuda_stream_synchronize", stream_synchronize, METH_O, nullptr},
-    {"_cuda_stream_query", stream_query, METH_O, nullptr},
+    {"_cuda_chosen", get_chosen, METH_NOARGS, nullptr},
+    {"_cuda_choose", choose, METH_O, nullptr},
+    {"_cuda_enter", enter_device, METH_O, nullptr},
+    {"_cuda_peer_access", peer_access, METH_VARARGS, nullptr},
+    {"_cuda_properties", properties, METH_O, nullptr},
+    {"_cuda_synchronize", synchronize, METH_O, nullptr},
+    {"_cuda_stream_new", stream_new, METH_VARARGS, nullptr},
+    {"_cuda_stream_get", stream_get, METH_O, nullptr},
+    {"_cuda_stream_set", stream_set, METH_VARARGS, nullptr},
+    {"_cuda_stream_synchronize", stream_synchronize, METH_VARARGS, nullptr},
+    {"_cuda_stream_query", stream_query, METH_VARARGS, nullptr},
     {"_cuda_stream_wait_event", stream_wait_event, METH_VARARGS, nullptr},
     {"_cuda_stream_priorities", stream_priorities, METH_NOARGS, nullptr},
-    {"_cuda_event_new", event_new, METH_O, nullptr},
+    {"_cuda_event_new", event_new, METH_VARARGS, nullptr},
     {"_cuda_event_delete", event_delete, METH_O, nullptr},
     {"_cuda_event_record", event_record, METH_VARARGS, nullptr},
-    {"_cuda_event_synchronize", event_synchronize, METH_O, nullptr},
-    {"_cuda_event_query", event_query, METH_O, nullptr},
+    {"_cuda_event_synchronize", event_synchronize, METH_VARARGS, nullptr},
+    {"_cuda_event_query", event_query, METH_VARARGS, nullptr},
     {"_cuda_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
     {"_cuda_graph_new", graph_new, METH_NOARGS, nullptr},
     {"_cuda_graph_delete", graph_delete, METH_O, nullptr},
@@ -394,11 +461,11 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_graph_facts", graph_facts, METH_O, nullptr},
     {"_cuda_capturing", graph_capturing, METH_NOARGS, nullptr},
     {"_cuda_pool_new", pool_new, METH_NOARGS, nullptr},
-    {"_cuda_memory_stats", memory_stats, METH_NOARGS, nullptr},
-    {"_cuda_memory_reset_peak", memory_reset_peak, METH_NOARGS, nullptr},
+    {"_cuda_memory_stats", memory_stats, METH_O, nullptr},
+    {"_cuda_memory_reset_peak", memory_reset_peak, METH_O, nullptr},
     {"_cuda_memory_empty", memory_empty, METH_NOARGS, nullptr},
-    {"_cuda_memory_limit", memory_limit, METH_O, nullptr},
-    {"_cuda_memory_info", memory_info, METH_NOARGS, nullptr},
+    {"_cuda_memory_limit", memory_limit, METH_VARARGS, nullptr},
+    {"_cuda_memory_info", memory_info, METH_O, nullptr},
     {"_cuda_record_stream", record_stream, METH_VARARGS, nullptr},
     {"_cuda_pinned", pinned, METH_O, nullptr},
     {"_cuda_is_pinned", pinned_query, METH_O, nullptr},

@@ -66,7 +66,8 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
-    DLDevice device{t->device().type == Device::CUDA ? kCudaMemory : kHostMemory, 0};
+    bool cuda = t->device().type == Device::CUDA;
+    DLDevice device{cuda ? kCudaMemory : kHostMemory, cuda ? t->device().index : 0};
     e->managed.tensor = {t->data(),         device, t->dim(), dl_type(t->dtype), e->sizes.data(),
                          e->strides.data(), 0};
     e->managed.context = e;
@@ -90,6 +91,11 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
   });
 }
 
+void lies_on(Storage* s, int device) {
+  s->device = Device{Device::CUDA, int8_t(device)};
+  devices_mix = true;
+}
+
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
     if (!PyCapsule_IsValid(capsule, "dltensor"))
@@ -98,10 +104,11 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
               "capsules can be consumed only once.");
     auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
     const DLTensor& d = m->tensor;
-    bool cuda = d.device.type == kCudaMemory && d.device.id == 0 && cuda::is_started();
+    bool cuda = d.device.type == kCudaMemory && cuda::is_started() && d.device.id >= 0 &&
+                d.device.id < cuda::device_count();
     if (!cuda && d.device.type != kHostMemory && d.device.type != kPinnedMemory)
       fail_as(PyExc_BufferError,
-              "from_dlpack: only memory of the CPU and of the CUDA device in use can be imported, "
+              "from_dlpack: only memory of the CPU and of CUDA devices can be imported, "
               "got device type ",
               d.device.type, " number ", d.device.id);
     int found = -1;
@@ -128,7 +135,7 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     PyCapsule_SetName(capsule, "used_dltensor");
     char* data = static_cast<char*>(d.data) + d.byte_offset;
     Storage* s = foreign_storage(data, reach * itemsize(DType(found)), owner);
-    if (cuda) s->device = Device{Device::CUDA, 0};
+    if (cuda) lies_on(s, d.device.id);
     return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, DType(found)).release());
   });
 }
@@ -152,7 +159,13 @@ PyObject* share_cuda(PyObject*, PyObject* args) {
     DType d = dtype_value(dtype);
     Storage* s =
         foreign_storage(reinterpret_cast<void*>(address), reach * itemsize(d), Py_NewRef(owner));
-    s->device = Device{Device::CUDA, 0};
+    int device = cuda::chosen;
+    if (address) {
+      constexpr int kOrdinal = 9;
+      cuda::use(device);
+      cuda::ok(cuda::driver.pointer_fact(&device, kOrdinal, address), "asking where memory lies");
+    }
+    lies_on(s, device);
     return reinterpret_cast<PyObject*>(wrap_storage(s, sizes, strides, 0, d).release());
   });
 }

@@ -3,6 +3,7 @@
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/writes.h"
+#include "kernels/cuda/active.h"
 #include "ops/functions.h"
 #include "python/function.h"
 #include "python/op_object.h"
@@ -39,11 +40,29 @@ void check_stashed(FunctionNode* self) {
   }
 }
 
+// Another device is chosen for a scope; a negative number changes nothing.
+class Choice {
+ public:
+  explicit Choice(int device) : before_(cuda::chosen) {
+    if (device >= 0) cuda::chosen = device;
+  }
+  ~Choice() { cuda::chosen = before_; }
+  Choice(const Choice&) = delete;
+
+ private:
+  int before_;
+};
+
 void apply(Node* node, Pass& pass) {
   FunctionNode* self = as_function(node);
   PyObject* ctx = reinterpret_cast<PyObject*>(node);
   if (self->stashed) check_stashed(self);
   Held arguments(grads_tuple(self, pass));
+  // The backward makes its tensors where the forward put the result.
+  Device device;
+  for (uint32_t i = 0; i < self->output_count && device == kHost; i++)
+    device = node->meta(i).device;
+  Choice choice(device.type == Device::CUDA ? device.index : -1);
   Held backward(PyObject_GetAttrString(ctx, "_run_backward"));
   Held result(PyObject_CallObject(backward.p, arguments.p));
   Held results(PyTuple_Check(result.p)  ? new_reference(result.p)

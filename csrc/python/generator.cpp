@@ -6,6 +6,7 @@
 
 #include "call/recording.h"
 #include "kernels/cpu/mersenne.h"
+#include "kernels/cuda/driver.h"
 #include "python/op_object.h"
 #include "tensor/objects.h"
 
@@ -162,23 +163,43 @@ PyGetSetDef generator_getset[] = {
     {},
 };
 
-// The default of the CUDA device.
-Generator* cuda_generator() {
-  static Generator* made = [] {
+// The defaults of CUDA devices, made when they are first asked for, and the seed that they start with.
+cuda::PerDevice<Generator*> of_devices;
+uint64_t seed_of_devices = kDefaultSeed;
+Generator* cuda_generator(int device) {
+  Generator*& made = of_devices.of(device);
+  if (!made) {
     PyTypeObject* type = Py_TYPE(the_default_generator);  // the class with all methods
     auto* g = as_generator(type->tp_alloc(type, 0));
     if (!g) throw PythonError{};
-    g->device = {Device::CUDA, 0};
-    start(g, kDefaultSeed, false);
-    return g;
-  }();
+    g->device = {Device::CUDA, int8_t(device)};
+    start(g, seed_of_devices, false);
+    made = g;
+  }
   return made;
 }
-PyObject* cuda_generator_object(PyObject*, PyObject*) {
+PyObject* cuda_generator_object(PyObject*, PyObject* number) {
+  long device = PyLong_AsLong(number);
+  if (device == -1 && PyErr_Occurred()) return nullptr;
   return guarded([&]() -> PyObject* {
-    auto* o = reinterpret_cast<PyObject*>(cuda_generator());
+    check(device >= 0 && device < cuda::kMostDevices, "there is no CUDA device ", device);
+    auto* o = reinterpret_cast<PyObject*>(cuda_generator(int(device)));
     Py_INCREF(o);
     return o;
+  });
+}
+
+PyObject* seed_devices(PyObject*, PyObject* seed) {
+  return guarded([&]() -> PyObject* {
+    cuda_generator(0);
+    for (int i = 0; i < cuda::kMostDevices; i++) {
+      Generator* g = of_devices.of(i);
+      PyObject* done = g ? generator_manual_seed(reinterpret_cast<PyObject*>(g), seed) : nullptr;
+      if (g && !done) throw PythonError{};
+      Py_XDECREF(done);
+    }
+    seed_of_devices = cuda_generator(0)->seed;
+    Py_RETURN_NONE;
   });
 }
 
@@ -202,7 +223,8 @@ PyObject* use_torch_streams(PyObject*, PyObject* on) {
 
 PyMethodDef generator_functions[] = {
     {"_set_default_generator", set_default_generator, METH_O, nullptr},
-    {"_cuda_generator", cuda_generator_object, METH_NOARGS, "The default of the CUDA device."},
+    {"_cuda_generator", cuda_generator_object, METH_O, "The default of a CUDA device."},
+    {"_cuda_seed_all", seed_devices, METH_O, "Starts the sequences of all CUDA devices anew."},
     {"_use_torch_streams", use_torch_streams, METH_O,
      "Whether new generators draw torch's numbers."},
     {},
@@ -214,11 +236,15 @@ Generator* default_generator() { return the_default_generator; }
 Generator* generator_on(Device device, Generator* given) {
   if (device.type != Device::CUDA) return given;
   if (given != the_default_generator) {
-    check(given->device == device, "Expected a 'cuda' device type for generator but found '",
-          kDeviceNames[given->device.type], "'");
+    check(given->device == device, "Expected a '",
+          given->device.type == device.type ? device_text(device) : std::string("cuda"),
+          "' device type for generator but found '",
+          given->device.type == device.type ? device_text(given->device)
+                                            : std::string(kDeviceNames[given->device.type]),
+          "'");
     return given;
   }
-  return cuda_generator();
+  return cuda_generator(device.index);
 }
 Generator* generator_value(PyObject* o) {
   return o == Py_None ? the_default_generator : as_generator(o);

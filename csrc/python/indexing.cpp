@@ -176,6 +176,9 @@ class Reader {
     if (result_.indices.size() <= size_t(dim_)) result_.indices.resize(size_t(dim_) + 1);
     // Indices may lie in main memory, whatever they index.
     Device place = result_.view.device();
+    check(index.device() == place || index.device() == kHost,
+          "indices should be either on cpu or on the same device as the indexed tensor (",
+          device_text(place), "), got one on ", device_text(index.device()));
     result_.indices[size_t(dim_)] =
         index.device() == place ? index : ops::to(index, index.dtype(), place);
     dim_++;

@@ -130,7 +130,8 @@ PyObject* get_default_device(PyObject*, PyObject*) {
 }
 PyObject* set_default_device_to(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    set_default_device(ready_device(device_value(o), "set_default_device"));
+    ready_device(device_value(o), "set_default_device");
+    set_default_device(device_value(o));
     Py_RETURN_NONE;
   });
 }

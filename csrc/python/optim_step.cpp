@@ -80,7 +80,7 @@ class StepRun {
       Tensor* p = as_tensor(o);
       if (!p->extra || !p->extra->grad) continue;
       if (!is_plain(p) || !is_plain(p->extra->grad)) return false;
-      if (!entries_.empty() && entries_[0].param->device() != p->device()) return false;
+      if (!entries_.empty() && entries_[0].param->device().type != p->device().type) return false;
       add(p, hyper, used);
       entries_.back().group = group;
     }
@@ -90,6 +90,7 @@ class StepRun {
   void run() {
     if (entries_.empty()) return;
     line_.note();
+    on(entries_[0].param);
     if (cuda::capture) [[unlikely]]
       return record();
     if (steps_.size() < entries_.size()) steps_.resize(entries_.size());
@@ -284,6 +285,8 @@ class StepRun {
       for (int k = 0; k < e.scalars; k++) put_scalar(e.slots[k], before[at++]);
     for (size_t i = 0, end; i < entries_.size(); i = end) {
       for (end = i + 1; end < entries_.size() && entries_[end].group == entries_[i].group;) end++;
+      check(end_of_device(i) >= end, rule_.writer,
+            ": the parameters of a step in a CUDA graph must lie on one device");
       on(entries_[i].param).run_steps(&steps_[i], end - i);
       cuda::renew_last_steps(renewal(i, end));
     }
@@ -335,12 +338,26 @@ class StepRun {
         throw PythonError{};
   }
 
+  // The entries from `begin` to there lie on one device.
+  size_t end_of_device(size_t begin) const {
+    size_t end = begin + 1;
+    while (end < entries_.size() &&
+           entries_[end].param->device() == entries_[begin].param->device())
+      end++;
+    return end;
+  }
+
   void execute() {
     size_t count = entries_.size();
     int64_t work = 0;
     for (size_t i = 0; i < count; i++) work += steps_[i].n;
-    if (work < kWorthUnlocking || entries_[0].param->device() != kHost)
-      return on(entries_[0].param).run_steps(steps_.data(), count);
+    if (work < kWorthUnlocking || entries_[0].param->device() != kHost) {
+      for (size_t i = 0, end; i < count; i = end) {
+        end = end_of_device(i);
+        on(entries_[i].param).run_steps(&steps_[i], end - i);
+      }
+      return;
+    }
     // Other threads may run meanwhile, drop a tensor or give it other memory.
     std::vector<Var> tensors;
     std::vector<Storage*> storages;

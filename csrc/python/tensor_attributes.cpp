@@ -114,7 +114,7 @@ void set_grad(Tensor* t, PyObject* value) {
          "'. Please ensure that the gradient and the tensor are the same size");
   if (g->device() != t->device())
     fail("assigned grad has data located on a different device: the gradient on ",
-         kDeviceNames[g->device().type], ", the tensor on ", kDeviceNames[t->device().type]);
+         device_text(g->device()), ", the tensor on ", device_text(t->device()));
   Py_INCREF(g);
   Py_XSETREF(extra(t).grad, g);
   if (requires_grad(g) || g->leads_to_python) track(t);

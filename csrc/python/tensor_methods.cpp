@@ -148,7 +148,10 @@ PyObject* is_signed(PyObject* o, PyObject*) {
   DType d = as_tensor(o)->dtype;
   return PyBool_FromLong(!is_unsigned(d) && d != DType::E8M0FNU);
 }
-PyObject* get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }
+PyObject* get_device(PyObject* o, PyObject*) {
+  Device d = as_tensor(o)->device();
+  return PyLong_FromLong(d.type == Device::CUDA ? d.index : -1);
+}
 PyObject* is_same_storage(PyObject* a, PyObject* b) {
   return PyBool_FromLong(is_tensor(b) && as_tensor(a)->storage == as_tensor(b)->storage);
 }
@@ -466,7 +469,7 @@ PyMethodDef tensor_methods[] = {
      ">>> torch.tensor([1]).is_signed(), torch.tensor([1], dtype=torch.uint8).is_signed()\n"
      "(True, False)"},
     {"get_device", get_device, METH_NOARGS,
-     "-1: the CPU.\n\n"
+     "The number of its CUDA device; -1 elsewhere.\n\n"
      ">>> torch.ones(2).get_device()\n"
      "-1"},
     {"_is_same_storage", is_same_storage, METH_O, nullptr},

@@ -1,5 +1,6 @@
 #include "tensor/objects.h"
 
+#include "kernels/cuda/driver.h"
 #include "kernels/kernels.h"
 
 #include <cstring>
@@ -168,7 +169,7 @@ thread_local std::vector<Device> outer_devices;
 PyObject* device_enter(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Device d = reinterpret_cast<DeviceObject*>(o)->value;
-    d = ready_device(d, "device");
+    ready_device(d, "device");
     outer_devices.push_back(default_device());
     set_default_device(d);
     Py_INCREF(o);
@@ -325,10 +326,9 @@ Device ready_device(Device d, const char* op) {
   if (d.type == Device::CUDA) {
     if (!kernel_tables[Device::CUDA]) why = start_cuda();
     if (kernel_tables[Device::CUDA]) {
-      if (d.index > 0)
-        fail_as(PyExc_NotImplementedError, op, "(): device 'cuda:", int(d.index),
-                "': one process uses one CUDA device so far; choose it with CUDA_VISIBLE_DEVICES");
-      return {Device::CUDA, 0};
+      if (d.index < 0) d.index = int8_t(cuda::chosen);
+      cuda::check_device(d.index);
+      return d;
     }
   }
   const char* kind = kDeviceNames[d.type];

@@ -20,6 +20,11 @@ struct SharedBlock {
 
 bool devices_mix = false;
 
+std::string device_text(Device d) {
+  std::string name = kDeviceNames[d.type];
+  return d.index < 0 ? name : name + ":" + std::to_string(int(d.index));
+}
+
 namespace {
 
 // A list through `data`: freeing must not need memory.
@@ -66,15 +71,18 @@ void attach_memory(Storage* s, int64_t bytes) {
   }
 }
 
+// A block knows its device, which need not be made active to take it back.
+const kernel::Table& owner_of(const Storage* s) { return *kernel_tables[s->device.type]; }
+
 void detach_memory(Storage* s) {
   if (s->shared) {
     if (--s->shared->references == 0) {
-      on(s->device).release(s->shared->data, s->shared->block);
+      owner_of(s).release(s->shared->data, s->shared->block);
       delete s->shared;
     }
     s->shared = nullptr;
   } else if (s->block) {
-    on(s->device).release(s->data, s->block);
+    owner_of(s).release(s->data, s->block);
   }
   Py_CLEAR(s->owner);
   s->block = 0;

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 
 #include "autograd/provenance.h"
 
@@ -16,6 +17,7 @@ struct Device {
 };
 inline constexpr Device kHost{};
 inline constexpr const char* kDeviceNames[] = {"cpu", "cuda", "meta", "mps", "xpu", "xla", "hip"};
+std::string device_text(Device device);  // "cuda:0"
 
 // Memory that several storages share until one of them writes (copy on write).
 struct SharedBlock;

@@ -214,8 +214,8 @@ Var::Var(double value) : Var(empty({}, DType::F64, kHost)) {
 
 void Tensor::fail_host_access() const {
   if (device().type == Device::CUDA)
-    fail_as(PyExc_TypeError,
-            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
+    fail_as(PyExc_TypeError, "can't convert ", device_text(device()),
+            " device type tensor to numpy. Use Tensor.cpu() to "
             "copy the tensor to host memory first (shape ",
             sizes, ").");
   fail_as(PyExc_NotImplementedError, "the elements of a meta tensor of shape ", sizes,
@@ -265,9 +265,8 @@ void prepare_write(Tensor* t, const char* op) {
 
 void SameDevice::fail_mixed(const Tensor* t) const {
   fail(op_, ": Expected all tensors to be on the same device, but found at least two devices, ",
-       kDeviceNames[first_->device().type], " (shape ", first_->sizes, ") and ",
-       kDeviceNames[t->device().type], " (shape ", t->sizes,
-       ")! Move one of them with to(device).");
+       device_text(first_->device()), " (shape ", first_->sizes, ") and ", device_text(t->device()),
+       " (shape ", t->sizes, ")! Move one of them with to(device).");
 }
 
 int64_t wrap_dim(int64_t dim, int ndim, const char* op) {
@@ -293,7 +292,11 @@ Ints wrap_dims(const Ints& dims, int ndim, const char* op) {
 
 DType default_dtype() { return the_default_dtype; }
 void set_default_dtype(DType dtype) { the_default_dtype = dtype; }
-Device default_device() { return the_default_device; }
+Device default_device() {
+  Device d = the_default_device;
+  if (d.type == Device::CUDA && d.index < 0) d.index = int8_t(cuda::chosen);
+  return d;
+}
 void set_default_device(Device device) { the_default_device = device; }
 
 }  // namespace rl

@@ -190,7 +190,8 @@ Ints wrap_dims(const Ints& dims, int ndim, const char* op);
 
 DType default_dtype();
 void set_default_dtype(DType dtype);
-// Where tensors that are made out of nothing lie; the thread's own.
+// Where tensors that are made out of nothing lie; the thread's own. "cuda" without a number is the
+// device that is chosen when one is made.
 Device default_device();
 void set_default_device(Device device);
 

@@ -25,7 +25,7 @@ def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
 def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """The tensor on the CUDA device: itself where it is there. Raises where there is none.
+    """The tensor on a CUDA device: the one in use, or a given one. Raises where there is none.
 
     >>> try:
     ...     place = torch.ones(2).cuda().device.type
@@ -93,7 +93,7 @@ def record_stream(self: Tensor, s: Any) -> None:
     """
     if not self.is_cuda:
         raise NotImplementedError("Tensor.record_stream(): the CPU has no streams")
-    _C._cuda_record_stream(self, s.cuda_stream)
+    _C._cuda_record_stream(self, s.device_index, s.cuda_stream)
 
 
 _methods: dict[str, Any] = {

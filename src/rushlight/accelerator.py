@@ -1,8 +1,9 @@
-"""Whatever device beside the CPU there is: none.
+"""Whatever device beside the CPU there is: CUDA's, or none.
 
 >>> import rushlight as torch
->>> torch.accelerator.is_available(), torch.accelerator.current_accelerator()
-(False, None)
+>>> device = torch.accelerator.current_accelerator() or torch.device("cpu")
+>>> torch.accelerator.is_available() == (device.type == "cuda")
+True
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from rushlight._absent import described
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
+
+    from rushlight._C import device as Device
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
@@ -23,96 +26,115 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _failing(name: str, doc: str) -> Callable[..., Any]:
-    def absent(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(
-            f"torch.accelerator.{name}(): Cannot access accelerator device when none is "
-            "available: ask torch.accelerator.is_available() first"
-        )
-
-    return described(absent, "accelerator", name, f"{doc} Raises: there is no such device.")
-
-
 def is_available() -> bool:
-    """False: this build computes on the CPU only.
+    """Whether there is such a device.
 
     >>> import rushlight as torch
-    >>> torch.accelerator.is_available()
-    False
+    >>> torch.accelerator.is_available() == torch.cuda.is_available()
+    True
     """
-    return False
+    from rushlight import cuda
+
+    return cuda.is_available()
 
 
-def current_accelerator(check_available: bool = False) -> None:
-    """None: there is no such device.
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The kind of device that there is, or None.
 
     >>> import rushlight as torch
     >>> device = torch.accelerator.current_accelerator() or torch.device("cpu")
-    >>> device
-    device(type='cpu')
+    >>> torch.ones(2, device=device).sum().item()
+    2.0
     """
-    return None
+    from rushlight import device
+
+    return device("cuda") if is_available() else None
 
 
 def device_count() -> int:
-    """0: there is no such device.
+    """How many such devices there are.
 
     >>> import rushlight as torch
-    >>> torch.accelerator.device_count()
-    0
+    >>> torch.accelerator.device_count() == torch.cuda.device_count()
+    True
     """
-    return 0
+    from rushlight import cuda
+
+    return cuda.device_count()
 
 
-def empty_cache() -> None:
-    """Nothing to give back.
+def _of_cuda(name: str, doc: str, there: Any, otherwise: Any = RuntimeError) -> Callable[..., Any]:
+    """A function, named as in ``cuda``; without a device, what it gives then, or an error."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_available():
+            from rushlight import cuda
+
+            function = getattr(cuda, there) if isinstance(there, str) else there
+            return function(*args, **kwargs)
+        if otherwise is RuntimeError:
+            raise RuntimeError(
+                f"torch.accelerator.{name}(): Cannot access accelerator device when none is "
+                "available: ask torch.accelerator.is_available() first"
+            )
+        return dict(otherwise) if isinstance(otherwise, dict) else otherwise
+
+    if otherwise is RuntimeError:
+        return described(call, "accelerator", name, f"{doc} Raises where there is no device.")
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"""{doc}
 
     >>> import rushlight as torch
-    >>> torch.accelerator.empty_cache()
+    >>> found = torch.accelerator.{name}()
     """
+    return call
 
 
-def memory_allocated(device_index: Any = None, /) -> int:
-    """Bytes in use on a device: 0.
-
-    >>> import rushlight as torch
-    >>> torch.accelerator.memory_allocated()
-    0
-    """
-    return 0
-
-
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-
-
-def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """Figures of a device's allocator: none.
-
-    >>> import rushlight as torch
-    >>> torch.accelerator.memory_stats()
-    {}
-    """
-    return {}
-
-
-def reset_peak_memory_stats(device_index: Any = None, /) -> None:
-    """Nothing to start anew.
-
-    >>> import rushlight as torch
-    >>> torch.accelerator.reset_peak_memory_stats()
-    """
-
-
-reset_accumulated_memory_stats = reset_peak_memory_stats
-synchronize = _failing("synchronize", "Waits for a device.")
-current_device_index = _failing("current_device_index", "The number of the device in use.")
+empty_cache = _of_cuda("empty_cache", "Gives unused memory back.", "empty_cache", None)
+memory_allocated = _of_cuda("memory_allocated", "Bytes in use.", "memory_allocated", 0)
+max_memory_allocated = _of_cuda(
+    "max_memory_allocated", "The most bytes that were in use.", "max_memory_allocated", 0
+)
+memory_reserved = _of_cuda("memory_reserved", "Bytes that are held.", "memory_reserved", 0)
+max_memory_reserved = _of_cuda(
+    "max_memory_reserved", "The most bytes that were held.", "max_memory_reserved", 0
+)
+memory_stats = _of_cuda("memory_stats", "Figures of the allocator.", "memory_stats", {})
+reset_peak_memory_stats = _of_cuda(
+    "reset_peak_memory_stats", "The most bytes are counted anew.", "reset_peak_memory_stats", None
+)
+reset_accumulated_memory_stats = _of_cuda(
+    "reset_accumulated_memory_stats",
+    "Sums of the allocator begin anew.",
+    "reset_accumulated_memory_stats",
+    None,
+)
+synchronize = _of_cuda("synchronize", "Waits for a device.", "synchronize")
+current_device_index = _of_cuda(
+    "current_device_index", "The number of the device in use.", "current_device"
+)
 current_device_idx = current_device_index
-set_device_index = _failing("set_device_index", "Chooses the device.")
+set_device_index = _of_cuda("set_device_index", "Chooses the device.", "set_device")
 set_device_idx = set_device_index
-current_stream = _failing("current_stream", "The queue in use.")
-set_stream = _failing("set_stream", "Chooses the queue.")
-get_memory_info = _failing("get_memory_info", "Free and total bytes of a device.")
-get_device_capability = _failing("get_device_capability", "What a device can do.")
+current_stream = _of_cuda("current_stream", "The queue in use.", "current_stream")
+set_stream = _of_cuda("set_stream", "Chooses the queue.", "set_stream")
+get_memory_info = _of_cuda("get_memory_info", "Free and total bytes of a device.", "mem_get_info")
+
+
+def _capability(device: Any = None) -> dict[str, Any]:
+    import rushlight
+
+    names = (
+        "float16", "float32", "float64", "bfloat16", "complex32", "complex64", "complex128",
+        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+    )  # fmt: skip
+    return {"supported_dtypes": {getattr(rushlight, name) for name in names}}
+
+
+get_device_capability = _of_cuda(
+    "get_device_capability", "The dtypes of tensors on a device, as a dict.", _capability
+)
 
 
 class device_index:
@@ -126,10 +148,13 @@ class device_index:
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device
+        self._before: int | None = None
 
     def __enter__(self) -> None:
         if self.idx is not None:
+            self._before = current_device_index()
             set_device_index(self.idx)
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        if self._before is not None:
+            set_device_index(self._before)

@@ -70,8 +70,17 @@ def live_generators() -> list[Any]:
     (True, True)
     """
     found = [reference() for reference in list(_alive.values())]
-    of_devices = [_C._cuda_generator()] if _C._cuda_started() else []
-    return [g for g in found if g is not None] + of_devices
+    return [g for g in found if g is not None] + _of_devices()
+
+
+def _of_devices(devices: Any = None) -> list[Any]:
+    """The generators of CUDA devices: of all that are in use, or of some."""
+    if not _C._cuda_started():
+        return []
+    from rushlight.cuda._start import found, number_of
+
+    numbers = range(found()[0]) if devices is None else devices
+    return [_C._cuda_generator(number_of(each, "default_generators")) for each in numbers]
 
 
 def _rebuild(state: Any, device: Any = "cpu") -> Generator:
@@ -105,7 +114,7 @@ def _unpack_state(generator: Any, state: Any) -> None:
 
 
 def manual_seed(seed: int) -> Any:
-    """Seeds the default generator and returns it; that of the CUDA device too.
+    """Seeds the default generator and returns it; those of CUDA devices too.
 
     >>> import rushlight as torch
     >>> _ = torch.manual_seed(0)
@@ -115,7 +124,7 @@ def manual_seed(seed: int) -> Any:
     True
     """
     default_generator.manual_seed(seed)
-    _C._cuda_generator().manual_seed(seed)
+    _C._cuda_seed_all(seed)
     return default_generator
 
 
@@ -167,7 +176,9 @@ def set_rng_state(new_state: Any) -> None:
 
 
 class fork_rng(_C._Scope):
-    """Restores the default generator's state when the block ends.
+    """Restores the state of the default generator and those of CUDA devices when the block ends.
+
+    ``devices`` names some of them; without it they are all meant.
 
     >>> import rushlight as torch
     >>> _ = torch.manual_seed(1)
@@ -186,9 +197,9 @@ class fork_rng(_C._Scope):
         device_type: str = "cpu",
     ) -> None:
         if enabled:
-            generator = default_generator
-            state = (generator._raw_state, generator._set_raw_state, None)
-            self._set_parts(("states", (state,)))
+            generators = [default_generator, *_of_devices(devices)]
+            states = tuple((g._raw_state, g._set_raw_state, None) for g in generators)
+            self._set_parts(("states", states))
 
 
 class torch_streams:

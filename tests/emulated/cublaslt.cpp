@@ -73,7 +73,7 @@ void store(int type, void* data, int64_t at, double value) {
 }
 
 EXPORT int cublasLtCreate(void** handle) {
-  *handle = &some;
+  *handle = new int(entered());
   return std::getenv("EMULATED_CUDA_NO_BLAS") ? 1 : 0;
 }
 EXPORT int cublasLtMatmulDescCreate(void** desc, int, int) {
@@ -121,9 +121,12 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, v
   *count = x->type == 4 || x->type == 5 ? 0 : 1;
   return 0;
 }
-EXPORT int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* la, const void* b,
+EXPORT int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, void* la, const void* b,
                           void* lb, const void* beta, const void* c, void* lc, void* out, void*,
                           const void*, void*, size_t, void* stream) {
+  if (foreign("a product", stream) || *static_cast<int*>(handle) != entered()) return 13;
+  for (const void* at : {a, b, c, static_cast<const void*>(out)})
+    if (device_of(Address(at)) != entered()) return refused("a factor", device_of(Address(at)));
   LtDesc d = *static_cast<LtDesc*>(desc);
   LtLayout x = *static_cast<LtLayout*>(la), y = *static_cast<LtLayout*>(lb), z = *static_cast<LtLayout*>(lc);
   double scale = x.type == 1 ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);

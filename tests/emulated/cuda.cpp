@@ -3,6 +3,8 @@
 // a block taking turns at barriers. Errors can be asked for: EMULATED_CUDA_FAIL=launch:3 fails the third
 // launch. With EMULATED_CUDA_DRY=1 nothing is compiled or run and the device's memory is zeros: that
 // is enough to see which texts a program needs (EMULATED_CUDA_TEXTS, a folder that takes them).
+// There are EMULATED_CUDA_DEVICES of them, 1 unless it is set (devices.cpp): what belongs to one is
+// refused while the thread has entered another.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -44,13 +46,6 @@ int failure(const char* what, int error) {
 
 namespace {
 
-std::map<Address, size_t> blocks;
-size_t in_use = 0;
-size_t capacity() {
-  const char* wish = std::getenv("EMULATED_CUDA_MEMORY");
-  return wish ? size_t(std::atoll(wish)) : size_t(1) << 32;
-}
-
 // ---- what a module is given to run its kernels with (see the shim below)
 
 struct Dim3 {
@@ -65,6 +60,7 @@ struct Machine {
 struct Module {
   void* library;
   bool together;  // threads of a block wait for each other
+  int device;
 };
 struct Function {
   void (*run)(void**);
@@ -154,152 +150,29 @@ void run_block_together(Function* f, void** arguments, unsigned threads) {
 // Addresses of the host's memory among the arguments of a kernel: a device could not follow them.
 // Structs are not looked into.
 const void* host_word = nullptr;
-std::map<Address, size_t> pinned;
-bool lies_in(const std::map<Address, size_t>& places, Address at) {
-  auto next = places.upper_bound(at);
-  return next != places.begin() && at <= (--next)->first + next->second;
-}
+bool other_device = false;
 void look(const void* argument, unsigned long, unsigned long size) {
   for (unsigned long i = 0; i + 8 <= size; i += 8) {
     Address word;
     std::memcpy(&word, static_cast<const char*>(argument) + i, 8);
-    if (word < 0x10000 || word >> 47 || lies_in(blocks, word) || lies_in(pinned, word)) continue;
-    if (msync(reinterpret_cast<void*>(word & ~Address(4095)), 1, MS_ASYNC) == 0)
-      host_word = reinterpret_cast<void*>(word);
+    if (word < 0x10000 || word >> 47) continue;
+    int device = device_of(word);
+    if (device == entered() || device == kAnyDevice) continue;
+    if (device == kNoDevice &&
+        msync(reinterpret_cast<void*>(word & ~Address(4095)), 1, MS_ASYNC) != 0)
+      continue;
+    host_word = reinterpret_cast<void*>(word);
+    other_device = device != kNoDevice;
   }
 }
 
 }  // namespace
 
-// ---- the driver
-
-EXPORT int cuInit(unsigned) { return failure("init", 999); }
-EXPORT int cuDriverGetVersion(int* v) {
-  *v = 13000;
-  return 0;
-}
-EXPORT int cuGetErrorName(int error, const char** text) {
-  *text = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_UNKNOWN";
-  return 0;
-}
-EXPORT int cuGetErrorString(int error, const char** text) {
-  *text = error == 2 ? "out of memory" : error == 700 ? "an illegal memory access was encountered" : error == 719 ? "unspecified launch failure" : "unknown error";
-  return 0;
-}
-EXPORT int cuDeviceGetCount(int* count) {
-  *count = 1;
-  return 0;
-}
-EXPORT int cuDeviceGet(int* device, int) {
-  *device = 0;
-  return 0;
-}
-EXPORT int cuDeviceGetName(char* name, int length, int) {
-  std::snprintf(name, size_t(length), "an emulated device");
-  return 0;
-}
-EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) {
-  *bytes = capacity();
-  return 0;
-}
-EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? (is_dry() ? 9 : 7) : attribute == 76 ? (is_dry() ? 0 : 5) : attribute == 16 ? 2 : attribute == 10 ? 32 : 1024;
-  return 0;
-}
-EXPORT int cuDeviceGetUuid(char* uuid, int) {
-  std::memset(uuid, 7, 16);
-  return 0;
-}
-EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
-  *context = &blocks;
-  return failure("context", 999);
-}
-EXPORT int cuCtxSetCurrent(void*) { return 0; }
-EXPORT int cuCtxSynchronize() { return failure("wait", 719); }
-EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
-  return 0;
-}
-EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *total = capacity();
-  *free = capacity() - in_use;
-  return 0;
-}
-EXPORT int cuMemAlloc_v2(Address* data, size_t bytes) {
-  if (int error = failure("allocate", 2)) return error;
-  if (in_use + bytes > capacity()) return 2;
-  void* p = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (!p) return 2;
-  std::memset(p, is_dry() ? 0 : 0xee, bytes);
-  *data = Address(p);
-  blocks[*data] = bytes;
-  in_use += bytes;
-  return 0;
-}
-EXPORT int cuMemFree_v2(Address data) {
-  in_use -= blocks[data];
-  blocks.erase(data);
-  std::free(reinterpret_cast<void*>(data));
-  return 0;
-}
-EXPORT int cuMemHostAlloc(void** data, size_t bytes, unsigned) {
-  *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-  pinned[Address(*data)] = bytes;
-  return 0;
-}
-EXPORT int cuMemFreeHost(void* data) {
-  pinned.erase(Address(data));
-  std::free(data);
-  return 0;
-}
-EXPORT int cuMemHostGetDevicePointer_v2(Address* address, void* data, unsigned) {
-  *address = Address(data);
-  return 0;
-}
-EXPORT int cuMemcpyHtoDAsync_v2(Address out, const void* in, size_t bytes, void*) {
-  std::memcpy(reinterpret_cast<void*>(out), in, bytes);
-  return failure("copy", 719);
-}
-EXPORT int cuMemcpyDtoHAsync_v2(void* out, Address in, size_t bytes, void*) {
-  std::memcpy(out, reinterpret_cast<void*>(in), bytes);
-  return failure("copy", 719);
-}
-EXPORT int cuMemcpyDtoDAsync_v2(Address out, Address in, size_t bytes, void* stream) {
-  auto work = [=] { return std::memmove(reinterpret_cast<void*>(out), reinterpret_cast<void*>(in), bytes), 0; };
-  return record_other(stream, work) ? 0 : work();
-}
-EXPORT int cuMemsetD8Async(Address out, unsigned char value, size_t count, void* stream) {
-  auto work = [=] { return std::memset(reinterpret_cast<void*>(out), value, count), 0; };
-  return record_other(stream, work) ? 0 : work();
-}
-EXPORT int cuStreamCreateWithPriority(void** stream, unsigned, int) {
-  *stream = new int(0);
-  return 0;
-}
-EXPORT int cuStreamDestroy_v2(void*) { return 0; }
-EXPORT int cuStreamSynchronize(void*) { return failure("wait", 719); }
-EXPORT int cuStreamQuery(void*) { return 0; }
-EXPORT int cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
-EXPORT int cuEventCreate(void** event, unsigned) {
-  *event = new int(0);
-  return 0;
-}
-EXPORT int cuEventDestroy_v2(void* event) {
-  delete static_cast<int*>(event);
-  return 0;
-}
-EXPORT int cuEventRecord(void*, void*) { return 0; }
-EXPORT int cuEventSynchronize(void*) { return 0; }
-EXPORT int cuEventQuery(void*) { return 0; }
-EXPORT int cuEventElapsedTime(float* ms, void*, void*) {
-  *ms = 1;
-  return 0;
-}
 // An image is a byte that says whether threads work together, 8 bytes of length, and a library.
 EXPORT int cuModuleLoadData(void** module, const void* image) {
+  if (entered() < 0) return kInvalidContext;
   if (is_dry()) {
-    *module = new Module{nullptr, false};
+    *module = new Module{nullptr, false, entered()};
     return 0;
   }
   const char* data = static_cast<const char*>(image);
@@ -318,7 +191,7 @@ EXPORT int cuModuleLoadData(void** module, const void* image) {
   auto* m = static_cast<Machine*>(dlsym(library, "rl_machine"));
   m->barrier = barrier;
   m->lane = lane;
-  *module = new Module{library, data[0] == 1};
+  *module = new Module{library, data[0] == 1, entered()};
   return 0;
 }
 EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) {
@@ -360,13 +233,14 @@ Recorded recorded(void* function, unsigned gx, unsigned gy, unsigned bx, void** 
 int run(Function* f, unsigned gx, unsigned gy, unsigned bx, void** arguments) {
   if (int error = failure("launch", 719)) return error;
   if (!gx || !gy || !bx || bx > 1024) return 1;
+  if (f->module->device != entered()) return refused(f->name.c_str(), f->module->device);
   if (is_dry()) return 0;
   machine = static_cast<Machine*>(dlsym(f->module->library, "rl_machine"));
   host_word = nullptr;
   f->see(arguments, look);
   if (host_word) {
-    std::fprintf(stderr, "emulated device: %s was given an address of the host, %p\n",
-                 f->name.c_str(), host_word);
+    std::fprintf(stderr, "emulated device: %s was given an address of %s, %p\n", f->name.c_str(),
+                 other_device ? "another device" : "the host", host_word);
     return 700;
   }
   machine->block_size = {bx, 1, 1};
@@ -419,15 +293,20 @@ bool record_other(void* stream, std::function<int()> work) {
 EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned, void* stream, void** arguments, void**) {
   if (by != 1 || bz != 1 || gz != 1) return 1;
+  if (int error = foreign("a launch", stream)) return error;
   if (recording && stream == recorded_stream) {
     recording->nodes.push_back(new Work{recorded(function, gx, gy, bx, arguments), {}});
     return 0;
   }
   return run(static_cast<Function*>(function), gx, gy, bx, arguments);
 }
-EXPORT int cuFuncSetAttribute(void*, int, int) { return 0; }
+EXPORT int cuFuncSetAttribute(void* function, int, int) {
+  int device = static_cast<Function*>(function)->module->device;
+  return device == entered() ? 0 : refused("an attribute", device);
+}
 EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
   if (recording || !stream) return 900;
+  if (int error = foreign("a recording", stream)) return error;
   recording = new GraphObject;
   recorded_stream = stream;
   return failure("record", 901);
@@ -486,7 +365,8 @@ EXPORT int cuGraphExecKernelNodeSetParams(void* exec, void* node, const KernelNo
     }
   return 1;
 }
-EXPORT int cuGraphLaunch(void* exec, void*) {
+EXPORT int cuGraphLaunch(void* exec, void* stream) {
+  if (int error = foreign("a graph", stream)) return error;
   for (auto& [key, work] : static_cast<ExecObject*>(exec)->nodes) {
     Recorded& r = work.launch;
     std::vector<void*> list;

@@ -11,7 +11,6 @@
 
 namespace {
 
-int some;  // handles point to it
 void* current = nullptr;
 
 enum { kData = 1, kInt = 3, kFloat = 4, kDouble = 5, kPointer = 6, kMode = 7, kHeuristic = 8, kDescriptor = 15 };
@@ -126,10 +125,11 @@ int run(const Descriptor& operation, const int64_t* ids, void* const* places) {
 
 EXPORT size_t cudnnGetVersion() { return 92700; }
 EXPORT int cudnnCreate(void** handle) {
-  *handle = &some;
+  *handle = new int(entered());
   return std::getenv("EMULATED_CUDA_NO_DNN") ? 1 : 0;
 }
-EXPORT int cudnnSetStream(void*, void* stream) {
+EXPORT int cudnnSetStream(void* handle, void* stream) {
+  if (foreign("a stream", stream) || *static_cast<int*>(handle) != entered()) return 13;
   current = stream;
   return 0;
 }
@@ -178,11 +178,14 @@ EXPORT int cudnnBackendGetAttribute(void* what, int name, int, int64_t wanted, i
   }
   return 0;
 }
-EXPORT int cudnnBackendExecute(void*, void* plan, void* pack) {
+EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+  if (*static_cast<int*>(handle) != entered()) std::abort();  // an error would fall back to ours
   if (!as(plan)->finished || !as(pack)->finished) return 3001;
   const Descriptor* operation = &as(plan)->part(401).part(201).part(801);
   std::vector<int64_t> ids(as(pack)->list<int64_t>(1000), as(pack)->list<int64_t>(1000) + 3);
   std::vector<void*> places(as(pack)->list<void*>(1001), as(pack)->list<void*>(1001) + 3);
+  for (void* at : places)
+    if (device_of(Address(at)) != entered()) std::abort();
   auto work = [=] { return run(*operation, ids.data(), places.data()); };
   return record_other(current, work) ? 0 : work();
 }

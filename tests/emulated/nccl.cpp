@@ -23,7 +23,7 @@ struct Id {
 };
 struct Communicator {
   std::string folder;
-  int size, rank;
+  int size, rank, device;
   long count = 0;                      // collectives so far
   std::map<int, long> sent, received;  // messages, by the other's rank
   std::atomic<bool> aborted{false};
@@ -120,6 +120,12 @@ int reduce(Communicator* c, const void* in, Bytes& out, size_t count, int kind, 
   return Success;
 }
 
+// Whether a call is for the communicator's device: its stream, entered, and its memory.
+bool is_fit(Communicator* c, const void* data, void* stream) {
+  return c && entered() == c->device && !foreign("a collective", stream) &&
+         (!data || device_of(Address(data)) == c->device);
+}
+
 }  // namespace
 
 EXPORT const char* ncclGetErrorString(int status) {
@@ -137,6 +143,7 @@ EXPORT int ncclCommInitRank(Communicator** made, int size, Id id, int rank) {
   if (failure("nccl", 1)) return SystemError;
   *made = new Communicator;
   (*made)->folder = id.text, (*made)->size = size, (*made)->rank = rank;
+  if (((*made)->device = entered()) < 0) return SystemError;
   std::vector<Bytes> all;
   share(*made, "", 0, all);
   return Success;
@@ -164,27 +171,31 @@ EXPORT int ncclGroupStart() { return Success; }
 EXPORT int ncclGroupEnd() { return Success; }
 
 EXPORT int ncclAllReduce(const void* in, void* out, size_t count, int kind, int op, Communicator* c,
-                         void*) {
+                         void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   Bytes sum;
   if (int status = reduce(c, in, sum, count, kind, op)) return status;
   return std::memcpy(out, sum.data(), sum.size()), Success;
 }
 EXPORT int ncclReduce(const void* in, void* out, size_t count, int kind, int op, int root,
-                      Communicator* c, void*) {
+                      Communicator* c, void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   Bytes sum;
   if (int status = reduce(c, in, sum, count, kind, op)) return status;
   if (c->rank == root) std::memcpy(out, sum.data(), sum.size());
   return Success;
 }
 EXPORT int ncclReduceScatter(const void* in, void* out, size_t count, int kind, int op,
-                             Communicator* c, void*) {
+                             Communicator* c, void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   Bytes sum;
   if (int status = reduce(c, in, sum, count * size_t(c ? c->size : 1), kind, op)) return status;
   size_t part = count * width(kind);
   return std::memcpy(out, sum.data() + size_t(c->rank) * part, part), Success;
 }
 EXPORT int ncclBroadcast(const void* in, void* out, size_t count, int kind, int root,
-                         Communicator* c, void*) {
+                         Communicator* c, void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   std::vector<Bytes> all;
   if (!c) return InvalidArgument;
   if (!share(c, in, c->rank == root ? count * width(kind) : 0, all)) return SystemError;
@@ -193,7 +204,8 @@ EXPORT int ncclBroadcast(const void* in, void* out, size_t count, int kind, int 
                                             : int(InvalidArgument);
 }
 EXPORT int ncclAllGather(const void* in, void* out, size_t count, int kind, Communicator* c,
-                         void*) {
+                         void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   std::vector<Bytes> all;
   if (!c) return InvalidArgument;
   if (!share(c, in, count * width(kind), all)) return SystemError;
@@ -201,13 +213,15 @@ EXPORT int ncclAllGather(const void* in, void* out, size_t count, int kind, Comm
   for (const Bytes& part : all) to = std::copy(part.begin(), part.end(), to);
   return Success;
 }
-EXPORT int ncclSend(const void* in, size_t count, int kind, int peer, Communicator* c, void*) {
+EXPORT int ncclSend(const void* in, size_t count, int kind, int peer, Communicator* c, void* stream) {
+  if (!is_fit(c, in, stream)) return InvalidArgument;
   if (!c) return InvalidArgument;
   std::string name = std::to_string(c->rank) + "-" + std::to_string(peer) + "-";
   put(c, name + std::to_string(c->sent[peer]++), in, count * width(kind));
   return Success;
 }
-EXPORT int ncclRecv(void* out, size_t count, int kind, int peer, Communicator* c, void*) {
+EXPORT int ncclRecv(void* out, size_t count, int kind, int peer, Communicator* c, void* stream) {
+  if (!is_fit(c, out, stream)) return InvalidArgument;
   if (!c) return InvalidArgument;
   std::string name = std::to_string(peer) + "-" + std::to_string(c->rank) + "-";
   Bytes data;

@@ -18,3 +18,14 @@ double load(int type, const void* data, int64_t at);
 void store(int type, void* data, int64_t at, double value);
 // True when the stream is being recorded: the work is done when the graph is launched.
 bool record_other(void* stream, std::function<int()> work);
+
+// ---- devices (devices.cpp)
+inline constexpr int kNoDevice = -1, kAnyDevice = -2, kInvalidContext = 201, kInvalidHandle = 400;
+// The one that the thread has entered, or kNoDevice.
+int entered();
+// Whose memory an address is; kAnyDevice: the host's that all see, kNoDevice: the host's own.
+int device_of(Address at);
+// Says that something of another device was given, and returns the error.
+int refused(const char* what, int device);
+// The error when the stream is not one of the entered device; else 0.
+int foreign(const char* what, void* stream);

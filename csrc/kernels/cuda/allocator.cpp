@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "autograd/provenance.h"
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -22,6 +23,13 @@ constexpr size_t kRound = size_t(2) << 20;          // larger segments are multi
 
 struct Pool;
 
+// A stream of a device.
+struct Other {
+  int device;
+  Stream stream;
+  bool operator==(const Other&) const = default;
+};
+
 // A piece of a segment, in use or free. Neighbours of one segment are linked.
 struct Block {
   Address data;
@@ -30,7 +38,8 @@ struct Block {
   bool small, free;
   int bin = -1;  // of small blocks: where it is kept when nobody uses it
   Block *before = nullptr, *after = nullptr;
-  std::vector<Stream>* others = nullptr;  // that use it too
+  std::vector<Other>* others = nullptr;  // that use it too
+  Where user;                            // of large blocks: the line that asked for it
 };
 
 struct BySize {
@@ -45,37 +54,50 @@ constexpr int kBins = 64;
 struct Pool {
   std::set<Block*, BySize> free[2];  // large, small
   std::vector<Block*> bins[kBins];
+  int device = 0;
   Stream stream = nullptr;
 };
 
-// By the number of the pool, 0 for the common one, and the stream.
-using PoolKey = std::pair<int64_t, Stream>;
+// The number of the pool, 0 for the common one, the device and the stream.
+struct PoolKey {
+  int64_t id;
+  int device;
+  Stream stream;
+  auto operator<=>(const PoolKey&) const = default;
+};
 std::map<PoolKey, Pool>& pools() {
   static auto* all = new std::map<PoolKey, Pool>;
   return *all;
 }
-constinit thread_local int64_t pool_in_use = 0;
+// A thread's pool for one device; on others its blocks come from the common one.
+struct InUse {
+  int64_t id;
+  int device;
+};
+constinit thread_local InUse in_use{0, 0};
 std::map<int64_t, int>& holders() {
   static auto* all = new std::map<int64_t, int>;
   return *all;
 }
 Pool& current_pool() {
-  static PoolKey last{0, nullptr};
-  static Pool* pool = &pools()[last];
-  if (stream != last.second || pool_in_use != last.first) {
-    last = {pool_in_use, stream};
+  static PoolKey last{-1, 0, nullptr};
+  static Pool* pool = nullptr;
+  int64_t id = in_use.device == active ? in_use.id : 0;
+  if (stream != last.stream || id != last.id || active != last.device) {
+    last = {id, active, stream};
     pool = &pools()[last];
+    pool->device = active;
     pool->stream = stream;
   }
   return *pool;
 }
-// By address; blocks in bins stay listed.
+// By address, which no two devices share; blocks in bins stay listed.
 std::unordered_map<Address, Block*>& used() {
   static auto* all = new std::unordered_map<Address, Block*>;
   return *all;
 }
-DeviceMemoryStats stats{};
-int64_t limit = -1;
+PerDevice<DeviceMemoryStats> all_stats;
+PerDevice<int64_t> rooms;  // one more than what may be taken of a device; 0: all of it
 
 // Bins of 512 bytes up to 16 KB, then of powers of two; -1: none.
 int bin_of(size_t bytes) {
@@ -84,7 +106,7 @@ int bin_of(size_t bytes) {
   return -1;
 }
 
-void count(int64_t bytes) {
+void count(DeviceMemoryStats& stats, int64_t bytes) {
   stats.allocated += bytes;
   stats.peak_allocated = std::max(stats.peak_allocated, stats.allocated);
   stats.blocks += bytes > 0 ? 1 : -1;
@@ -94,8 +116,9 @@ Block* segment(size_t bytes, bool small, Pool& of) {
   size_t whole = small                        ? kSmallSegment
                  : bytes <= kLargeSegment / 2 ? kLargeSegment
                                               : (bytes + kRound - 1) / kRound * kRound;
-  if (limit >= 0 && stats.reserved + int64_t(whole) > limit) return nullptr;
-  enter();
+  DeviceMemoryStats& stats = all_stats.of(of.device);
+  int64_t most = rooms.of(of.device);
+  if (most && stats.reserved + int64_t(whole) >= most) return nullptr;
   Address data = 0;
   Relaxed relaxed;
   Result result = driver.memory_allocate(&data, whole);
@@ -115,21 +138,55 @@ void merge(Block* into, Block* next) {
   delete next;
 }
 
+// The lines that hold most of the device's memory, with how much.
+std::string most_held(int device) {
+  std::map<std::string, double> held;
+  for (auto& [address, block] : used())
+    if (!block->free && block->user && block->pool->device == device)
+      held[block->user.text()] += double(block->bytes) / (1 << 30);
+  std::vector<std::pair<double, std::string>> lines;
+  for (auto& [line, bytes] : held) lines.emplace_back(bytes, line);
+  std::sort(lines.rbegin(), lines.rend());
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(lines.size(), 3); i++)
+    text +=
+        concat(i ? ", " : " Most was taken at ", lines[i].second, " (", lines[i].first, " GiB)");
+  return text.empty() ? text : text + ".";
+}
+
 [[noreturn]] void fail_full(size_t bytes) {
   size_t free = 0, total = 0;
   driver.memory_info(&free, &total);
+  DeviceMemoryStats& stats = all_stats.here();
   stats.failures++;
+  Where here;
+  here.note();
+  std::string line = here.text();
+  here.drop();
   auto gib = [](double n) { return n / (1 << 30); };
-  fail_out_of_memory(concat(
-      "CUDA out of memory. Tried to allocate ", gib(double(bytes)), " GiB. The device has ",
-      gib(double(total)), " GiB, of which ", gib(double(free)), " GiB are free; tensors of this ",
-      "process hold ", gib(double(stats.allocated)), " GiB, and ",
-      gib(double(stats.reserved - stats.allocated)), " GiB are kept for reuse."));
+  fail_out_of_memory(concat("CUDA out of memory. Tried to allocate ", gib(double(bytes)),
+                            " GiB. cuda:", active, " has ", gib(double(total)), " GiB, of which ",
+                            gib(double(free)), " GiB are free; tensors of this ", "process hold ",
+                            gib(double(stats.allocated)), " GiB, and ",
+                            gib(double(stats.reserved - stats.allocated)),
+                            " GiB are kept for reuse.", line.empty() ? "" : " It was asked for at ",
+                            line, line.empty() ? "" : ".", most_held(active)));
 }
 
 }  // namespace
 
 namespace {
+
+// The next user of the memory comes after what the other streams do with it.
+void wait_for_others(const Block* block) {
+  int before = active;
+  try {
+    for (const Other& o : *block->others)
+      order(o.device, o.stream, block->pool->device, block->pool->stream);
+    if (before >= 0) use(before);
+  } catch (const Error&) {  // memory is freed all the same, and the next call says what is wrong
+  }
+}
 
 // A free block joins its neighbours.
 void put_back(Block* block) {
@@ -154,12 +211,14 @@ void* allocate(size_t wanted) {
   size_t bytes = (std::max<size_t>(wanted, 1) + kAlign - 1) / kAlign * kAlign;
   bool small = bytes <= kSmall;
   if (small && bytes > 16384) bytes = std::bit_ceil(bytes);
+  enter();
   Pool& pool = current_pool();
+  DeviceMemoryStats& stats = all_stats.of(pool.device);
   int bin = small ? bin_of(bytes) : -1;
   if (bin >= 0 && !pool.bins[bin].empty()) [[likely]] {
     Block* kept = pool.bins[bin].back();
     pool.bins[bin].pop_back();
-    count(int64_t(kept->bytes));
+    count(stats, int64_t(kept->bytes));
     stats.allocations++;
     return reinterpret_cast<void*>(kept->data);
   }
@@ -174,7 +233,7 @@ void* allocate(size_t wanted) {
     block = segment(bytes, small, pool);
     if (!block && !capture) {
       stats.retries++;
-      empty_device_cache();
+      empty_device_cache(pool.device);
       block = segment(bytes, small, pool);
     }
     if (!block) fail_full(wanted);
@@ -192,7 +251,8 @@ void* allocate(size_t wanted) {
   block->free = false;
   block->bin = bin;
   used()[block->data] = block;
-  count(int64_t(block->bytes));
+  if (!small) block->user.note();
+  count(stats, int64_t(block->bytes));
   stats.allocations++;
   return reinterpret_cast<void*>(block->data);
 }
@@ -201,38 +261,35 @@ void release(void* data, size_t) {
   auto found = used().find(reinterpret_cast<Address>(data));
   if (found == used().end()) return;
   Block* block = found->second;
-  count(-int64_t(block->bytes));
+  DeviceMemoryStats& stats = all_stats.of(block->pool->device);
+  count(stats, -int64_t(block->bytes));
   stats.frees++;
   if (block->others) {
-    // The next user of the memory comes after what the other streams do with it.
-    enter();
-    for (Stream other : *block->others) {
-      Event event;
-      if (driver.event_create(&event, 2 /* no timing */) != 0) continue;
-      driver.event_record(event, other);
-      driver.stream_wait_event(block->pool->stream, event, 0);
-      driver.event_destroy(event);
-    }
+    wait_for_others(block);
     delete block->others;
     block->others = nullptr;
   }
   if (block->bin >= 0) return block->pool->bins[block->bin].push_back(block);
   used().erase(found);
+  block->user.drop();
   put_back(block);
 }
 
-DeviceMemoryStats device_memory_stats() { return stats; }
+DeviceMemoryStats device_memory_stats(int device) { return all_stats.of(device); }
 
-void reset_peak_device_memory() {
+void reset_peak_device_memory(int device) {
+  DeviceMemoryStats& stats = all_stats.of(device);
   stats.peak_allocated = stats.allocated;
   stats.peak_reserved = stats.reserved;
 }
 
-void empty_device_cache() {
-  if (!is_started()) return;
+void empty_device_cache(int device) {
+  if (!devices.of(device).context) return;
+  use(device);
   wait_for_device();
+  DeviceMemoryStats& stats = all_stats.of(device);
   for (auto& [key, pool] : pools()) {
-    if (holders().count(key.first)) continue;  // recorded work uses the addresses
+    if (key.device != device || holders().count(key.id)) continue;  // recorded: addresses stay
     for (auto& bin : pool.bins) {
       for (Block* block : bin) {
         used().erase(block->data);
@@ -258,7 +315,9 @@ void empty_device_cache() {
   }
 }
 
-void limit_device_memory(int64_t bytes) { limit = bytes; }
+void limit_device_memory(int device, int64_t bytes) {
+  rooms.of(device) = bytes < 0 ? 0 : bytes + 1;
+}
 
 int64_t new_pool() {
   static int64_t last = 0;
@@ -268,13 +327,15 @@ void hold_pool(int64_t id) { holders()[id]++; }
 void drop_pool(int64_t id) {
   if (--holders()[id] == 0) holders().erase(id);
 }
-void use_pool(int64_t id) { pool_in_use = id; }
+void use_pool(int64_t id) { in_use = {id, active}; }
 
-void use_on_stream(const void* data, Stream other) {
+void use_on_stream(const void* data, int device, Stream stream) {
   auto found = used().find(reinterpret_cast<Address>(data));
-  if (found == used().end() || found->second->pool->stream == other) return;
+  if (found == used().end()) return;
   Block* block = found->second;
-  if (!block->others) block->others = new std::vector<Stream>;
+  Other other{device, stream};
+  if (other == Other{block->pool->device, block->pool->stream}) return;
+  if (!block->others) block->others = new std::vector<Other>;
   if (std::find(block->others->begin(), block->others->end(), other) == block->others->end())
     block->others->push_back(other);
 }
@@ -289,6 +350,9 @@ std::map<const char*, size_t>& pinned() {
 }  // namespace
 
 void* allocate_pinned(size_t bytes) {
+  // Any device will do: a thread that only pins starts none.
+  for (int i = 0; i < device_count() && active < 0; i++)
+    if (devices.of(i).context) use(i);
   enter();
   void* data = nullptr;
   if (driver.host_allocate(&data, std::max<size_t>(bytes, 64), 1 /* for all contexts */) != 0)
@@ -300,8 +364,11 @@ void* allocate_pinned(size_t bytes) {
 // What is still copied out of it must be through.
 void release_pinned(void* data) {
   pinned().erase(static_cast<char*>(data));
-  enter();
-  driver.wait_context();
+  for (int i = 0; i < device_count(); i++) {
+    if (!devices.of(i).context) continue;
+    use(i);
+    driver.wait_context();
+  }
   driver.host_free(data);
 }
 

@@ -1,4 +1,4 @@
-// The device's memory: blocks are cut from segments, kept and reused in the order of the stream
+// The devices' memory: blocks are cut from segments, kept and reused in the order of the stream
 // that they were made for. Called with the GIL held.
 #pragma once
 
@@ -16,20 +16,20 @@ struct DeviceMemoryStats {
   int64_t segments, segment_allocations, segment_frees;
   int64_t retries, failures;  // of requests that found the device full
 };
-DeviceMemoryStats device_memory_stats();
-void reset_peak_device_memory();
+DeviceMemoryStats device_memory_stats(int device);
+void reset_peak_device_memory(int device);
 // Segments that hold nothing go back to the device.
-void empty_device_cache();
+void empty_device_cache(int device);
 // Blocks beyond this many bytes are refused; negative: no limit.
-void limit_device_memory(int64_t bytes);
-// Pools of their own, for recorded work: this thread's blocks come from pool `id` (0: the common
-// one) until it is set anew. A held pool keeps its segments until as many drop it.
+void limit_device_memory(int device, int64_t bytes);
+// Pools of their own, for recorded work: this thread's blocks of the active device come from pool `id`
+// (0: the common one) until it is set anew. A held pool keeps its segments until as many drop it.
 int64_t new_pool();
 void hold_pool(int64_t id);
 void drop_pool(int64_t id);
 void use_pool(int64_t id);
 // The block is used by this stream too: it is not reused before that work is done.
-void use_on_stream(const void* data, Stream stream);
+void use_on_stream(const void* data, int device, Stream stream);
 
 // Memory of the host that the device reads directly. Null when there is none.
 void* allocate_pinned(size_t bytes);

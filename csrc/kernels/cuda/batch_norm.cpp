@@ -237,7 +237,7 @@ Function spread(const char* name, DType d, const Shape& s, uint64_t addresses, i
 
 // How many blocks share a line: enough to fill the device, each with some thousand elements.
 int parts_of(int64_t lines, int64_t n) {
-  int64_t wanted = (int64_t(multiprocessors) * 8 + lines - 1) / std::max<int64_t>(lines, 1);
+  int64_t wanted = (int64_t(multiprocessors()) * 8 + lines - 1) / std::max<int64_t>(lines, 1);
   return int(std::clamp<int64_t>(std::min(wanted, n / 2048), 1, 512));
 }
 

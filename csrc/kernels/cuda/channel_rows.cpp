@@ -188,7 +188,7 @@ struct Cut {
   }
   // So many blocks below each other that a thread has about `each` rows and the device is full.
   int down(int64_t rows, int64_t each, int64_t per_processor) const {
-    int64_t most = std::max<int64_t>(multiprocessors * per_processor / across, 1);
+    int64_t most = std::max<int64_t>(multiprocessors() * per_processor / across, 1);
     return int(std::clamp<int64_t>(rows / (height * each), 1, most));
   }
 };

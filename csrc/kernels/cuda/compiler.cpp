@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -72,12 +73,8 @@ void open_compiler() {
   done = true;
 }
 
-const std::string& architecture() {
-  static const std::string name = [] {
-    return concat("sm_", attribute(kMajor), attribute(kMinor));
-  }();
-  return name;
-}
+// Of the active device.
+std::string architecture() { return concat("sm_", devices.here().major, devices.here().minor); }
 
 std::string compile(const std::string& text) {
   open_compiler();
@@ -220,26 +217,35 @@ void write_cached(const uint64_t key[2], const std::string& binary) {
   if (!good) unlink(draft.c_str());
 }
 
-std::unordered_map<std::string, Module>& modules() {
-  static auto* all = new std::unordered_map<std::string, Module>;
+// A text's modules. Without a cache on disk the machine code is kept for the other devices.
+struct Image {
+  PerDevice<Module> modules;
+  std::unordered_map<std::string, std::string> kept;  // by the architecture
+};
+std::unordered_map<std::string, Image>& images() {
+  static auto* all = new std::unordered_map<std::string, Image>;
   return *all;
 }
 
-Module load(const std::string& text) {
-  Module& module = modules()[text];
+Module load(const std::string& text, Image& image) {
+  enter();
+  Module& module = image.modules.here();
   if (module) return module;
   std::string whole = whole_text(text), binary;
   uint64_t key[2];
   std::string named = architecture() + "\n" + RUSHLIGHT_VERSION + "\n" + whole;
   hash(named.data(), named.size(), key);
   bool found = has_cache() && read_cached(key, binary);
+  auto kept = image.kept.find(architecture());
   if (found) {
     stats.from_disk++;
+  } else if (kept != image.kept.end()) {
+    binary = kept->second;
   } else {
     binary = compile(whole);
     if (has_cache()) write_cached(key, binary);
+    else if (device_count() > 1) image.kept[architecture()] = binary;
   }
-  enter();
   Relaxed relaxed;
   ok(driver.module_load(&module, binary.data()), "loading a kernel");
   stats.loaded++;
@@ -259,12 +265,21 @@ const std::string& library_folders() { return folders; }
 
 std::string whole_text(const std::string& text) { return prelude() + text; }
 
-Function compiled(const std::string& text, const char* function) {
-  Module module = load(text);
-  auto* found = new Launchable{nullptr};  // as long as the module: for ever
-  ok(driver.module_function(&found->raw, module, function), function);
-  if (logs()) std::fprintf(stderr, "rushlight: %s is ready\n", function);
-  return found;
+Function compiled(const std::string& text, const char* function, unsigned shared_bytes) {
+  const std::string& kept = images().try_emplace(text).first->first;  // for ever
+  auto made = std::make_unique<Launchable>(Launchable{&kept, function, shared_bytes, {}});
+  made->here();
+  return made.release();
+}
+
+void Launchable::load(Loaded& into) const {
+  Module module = cuda::load(*text, images().find(*text)->second);
+  FunctionObject* raw;
+  ok(driver.module_function(&raw, module, name), name);
+  if (shared_bytes)
+    ok(driver.function_set(raw, kDynamicShared, int(shared_bytes)), "asking for shared memory");
+  into.raw = raw;
+  if (logs()) std::fprintf(stderr, "rushlight: %s is ready on cuda:%d\n", name, active);
 }
 
 CompilerStats compiler_stats() { return stats; }

@@ -1,4 +1,4 @@
-// Kernels from text: NVRTC compiles them for the device, a folder on disk keeps what it made.
+// Kernels from text: NVRTC compiles them for a device, a folder on disk keeps what it made.
 #pragma once
 
 #include <string>
@@ -13,8 +13,9 @@ void set_folders(const std::string& libraries, const std::string& cache);
 const std::string& library_folders();
 
 // A function of the text: compiled, or read from the cache, or already there. The prelude
-// (prelude.cpp) goes before it. Raises with the compiler's words.
-Function compiled(const std::string& text, const char* function);
+// (prelude.cpp) goes before it. Raises with the compiler's words. `function` is kept as it is;
+// launches may have so many bytes of shared memory.
+Function compiled(const std::string& text, const char* function, unsigned shared_bytes = 0);
 // The whole text that is compiled for it.
 std::string whole_text(const std::string& text);
 

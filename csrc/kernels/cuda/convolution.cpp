@@ -1,8 +1,10 @@
 // Convolutions: by the library where it is there, else patches laid out as columns and products of
 // matrices.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/cudnn.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rl::cuda {
@@ -197,6 +199,37 @@ void add_bias(DType d, void* y, const void* bias, int64_t channels, int64_t inne
   launch(fold_kernel(d, "add_bias"), grid_for(total, 256), 256, y, bias, channels, inner, total);
 }
 
+// A kernel of one tap over channels that lie innermost is one product of matrices, and without
+// tensor cores the library's convolutions are slower than that.
+bool convolve_by_product(Convolve what, DType d, const Convolution& c, const void* x, const void* w,
+                         const void* y) {
+  if (!c.channels_last || c.groups != 1 || (d != DType::F32 && d != DType::F64)) return false;
+  for (size_t i = 0; i < 3; i++)
+    if (c.kernel[i] != 1 || c.stride[i] != 1 || c.padding[i] != 0) return false;
+  struct Scope {
+    bool products = std::exchange(allow_tf32, allow_convolution_tf32);
+    ~Scope() { allow_tf32 = products; }
+  } scope;
+  int64_t n = c.batch * volume(c.output);
+  switch (what) {
+    case Convolve::Forward:
+      gemm(d, n, c.out, c.in, 1, {x, c.in, 1}, {w, 1, c.in}, 0, const_cast<void*>(y), c.out);
+      break;
+    case Convolve::Data:
+      gemm(d, n, c.in, c.out, 1, {y, c.out, 1}, {w, c.in, 1}, 0, const_cast<void*>(x), c.in);
+      break;
+    case Convolve::Weight:
+      gemm(d, c.out, c.in, n, 1, {y, 1, c.out}, {x, c.in, 1}, 0, const_cast<void*>(w), c.in);
+      break;
+  }
+  return true;
+}
+
+bool convolved(Convolve what, DType d, const Convolution& c, const void* x, const void* w,
+               const void* y) {
+  return convolve_by_product(what, d, c, x, w, y) || convolve_by_library(what, d, c, x, w, y);
+}
+
 }  // namespace
 
 void unfold(DType d, const Convolution& c, const void* x, void* columns) {
@@ -215,7 +248,7 @@ void convolve(DType d, const Convolution& c, const void* x, const void* w, const
               void* y) {
   Sizes z(c);
   if (c.batch * c.groups * z.y == 0) return;
-  bool done = z.lines && convolve_by_library(Convolve::Forward, d, c, x, w, y);
+  bool done = z.lines && convolved(Convolve::Forward, d, c, x, w, y);
   if (!done && c.channels_last) {
     AllTurned t(d, c, z);
     convolve(d, t.c, t.x.from(x), t.w.from(w), bias, t.y.room());
@@ -236,7 +269,7 @@ void convolve_transposed(DType d, const Convolution& c, const void* y, const voi
                          const void* bias, void* x) {
   Sizes z(c);
   if (c.batch * c.groups * z.x == 0) return;
-  if (z.y && z.w && convolve_by_library(Convolve::Data, d, c, x, w, y))
+  if (z.y && z.w && convolved(Convolve::Data, d, c, x, w, y))
     return add_bias(d, x, bias, c.groups * c.in, c.channels_last ? 1 : z.plane,
                     c.batch * c.groups * z.x);
   if (c.channels_last) {
@@ -259,7 +292,7 @@ void convolve_weight(DType d, const Convolution& c, const void* x, const void* g
   Sizes z(c);
   if (c.groups * z.w == 0) return;
   if (c.batch * z.positions == 0) return clear(gw, size_t(c.groups * z.w * itemsize(d)));
-  if (convolve_by_library(Convolve::Weight, d, c, x, gw, g)) return;
+  if (convolved(Convolve::Weight, d, c, x, gw, g)) return;
   if (c.channels_last) {
     AllTurned t(d, c, z);
     convolve_weight(d, t.c, t.x.from(x), t.y.from(g), t.w.room());

@@ -40,9 +40,8 @@ struct Cudnn {
   RL_CUDNN(X)
 #undef X
 } dnn;
-Handle handle = nullptr;
 
-bool open_cudnn() {
+bool load_cudnn() {
   static const bool there = [] {
     static const char* const names[] = {"libcudnn.so.9", "libcudnn.so.8", nullptr};
     std::string missing;
@@ -53,10 +52,25 @@ bool open_cudnn() {
   if (!dnn.name) return false;
     RL_CUDNN(X)
 #undef X
-    enter();
-    return dnn.create(&handle) == 0;
+    return true;
   }();
   return there;
+}
+
+// Of the active device; null where there is none.
+Handle handle() {
+  struct Made {
+    bool tried = false;
+    Handle handle = nullptr;
+  };
+  static PerDevice<Made> all;
+  enter();
+  Made& here = all.here();
+  if (!here.tried) [[unlikely]] {
+    here.tried = true;
+    if (load_cudnn() && dnn.create(&here.handle) != 0) here.handle = nullptr;
+  }
+  return here.handle;
 }
 
 // The library's numbers of kinds of descriptors, of attributes and of their types.
@@ -204,7 +218,8 @@ Object graph_of(Convolve what, DType d, const Convolution& c, int type, int64_t 
   operation.set(l.alpha + 2, convolution).set(l.x, image).set(l.w, filter).set(l.y, result);
   operation.finish();
   Object graph(kGraph);
-  graph.set(800, kHandle, 1, &handle).set(801, operation).finish();
+  Handle library = handle();
+  graph.set(800, kHandle, 1, &library).set(801, operation).finish();
   for (Object* part : {&convolution, &image, &filter, &result, &operation})
     parts.push_back(std::move(*part));
   return graph;
@@ -250,19 +265,21 @@ struct Plan {
   }
 
   void take(const Object& graph, int mode, DType d, bool compiled) {
-    constexpr int kMost = 16;
     Object heuristic(kHeuristic);
     heuristic.set(201, graph).set(200, kHeuristicMode, mode);
     if (!heuristic.finish()) return;
+    // All of them: engines without TF32 stand behind those with it.
+    int64_t most = std::max<int64_t>(heuristic.get(202, kDescriptor, 0, nullptr), 0);
     std::vector<Object> configs;
-    Raw raw[kMost];
-    for (int i = 0; i < kMost; i++) raw[i] = configs.emplace_back(int(kConfig)).raw();
-    int64_t count = std::min<int64_t>(heuristic.get(202, kDescriptor, kMost, raw), kMost);
+    std::vector<Raw> raw;
+    for (int64_t i = 0; i < most; i++) raw.push_back(configs.emplace_back(int(kConfig)).raw());
+    int64_t count = std::min(heuristic.get(202, kDescriptor, most, raw.data()), most);
     for (int64_t i = 0; i < count && !works; i++) {
       const Object& config = configs[size_t(i)];
       if (!admits(config, d, compiled)) continue;
       Object made(kPlan);
-      made.set(400, kHandle, 1, &handle).set(401, config);
+      Handle library = handle();
+      made.set(400, kHandle, 1, &library).set(401, config);
       if (!made.finish() || made.get(402, kInt, 1, &room) != 1 || room > int64_t(2) << 30) continue;
       plan = std::move(made);
       parts.push_back(std::move(configs[size_t(i)]));
@@ -273,32 +290,33 @@ struct Plan {
 
 }  // namespace
 
-int64_t cudnn_version() { return is_started() && open_cudnn() ? int64_t(dnn.version()) : 0; }
+int64_t cudnn_version() { return is_started() && load_cudnn() ? int64_t(dnn.version()) : 0; }
 
 bool convolve_by_library(Convolve what, DType d, const Convolution& c, const void* x, const void* w,
                          const void* y) {
-  if (!open_cudnn()) return false;
+  Handle library = handle();
+  if (!library) return false;
   bool aligned = (uint64_t(x) | uint64_t(w) | uint64_t(y)) % 16 == 0;
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   key.c = c;
   key.what = int64_t(what) | int64_t(d) << 8 | int64_t(allow_convolution_tf32) << 16 |
              int64_t(deterministic_convolutions) << 17 | int64_t(aligned) << 18;
-  static auto* plans = new std::unordered_map<Key, Plan, Hash>;
-  enter();
-  auto found = plans->find(key);
-  if (found == plans->end())
-    found = plans->try_emplace(key, what, d, c, aligned ? 16 : itemsize(d)).first;
+  static auto* all = new PerDevice<std::unordered_map<Key, Plan, Hash>>;
+  auto& plans = all->here();
+  auto found = plans.find(key);
+  if (found == plans.end())
+    found = plans.try_emplace(key, what, d, c, aligned ? 16 : itemsize(d)).first;
   Plan& plan = found->second;
   if (!plan.works) return false;
-  dnn.set_stream(handle, stream);
+  dnn.set_stream(library, stream);
   Scratch room(plan.room + 1);
   const void* places[] = {x, w, y};
   void* to = room.get<void>();
   Object pack(kPack);
   pack.set(1000, kInt, 3, kIds).set(1001, kPointer, 3, places).set(1003, kPointer, 1, &to);
   // Where it fails ours computes it, from now on.
-  plan.works = pack.finish() && dnn.execute(handle, plan.plan.raw(), pack.raw()) == 0;
+  plan.works = pack.finish() && dnn.execute(library, plan.plan.raw(), pack.raw()) == 0;
   return plan.works;
 }
 

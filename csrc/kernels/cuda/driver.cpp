@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "autograd/provenance.h"
 #include "kernels/cuda/allocator.h"
@@ -16,16 +17,31 @@
 namespace rl::cuda {
 
 Driver driver;
-constinit thread_local bool context_is_set = false;
+constexpr int kNone = -2;
+constinit thread_local int active = kNone;
+constinit thread_local int chosen = 0;
 constinit thread_local Stream stream = nullptr;
 constinit thread_local Capture* capture = nullptr;
+PerDevice<DeviceFacts> devices;
 bool blocking = false;
 
 namespace {
 
 void* library = nullptr;
-Context context = nullptr;
-int device = 0;
+int count = -1;
+bool started = false;
+
+// What this thread does on devices that are not the active one.
+struct Aside {
+  Stream stream = nullptr;
+  Capture* capture = nullptr;
+};
+// Not in the thread's own storage: what a library that is loaded late may have of that is little.
+Aside& aside(int device) {
+  static thread_local std::unique_ptr<Aside[]> all;
+  if (!all) all = std::make_unique<Aside[]>(kMostDevices);
+  return all[size_t(device)];
+}
 
 // Launches take turns with the places where faults are noted: as many launches back, the line of a
 // fault is known. The first place tells the host that there is one. Recorded launches, which come
@@ -66,7 +82,6 @@ void* open_library(const std::string& folders, const char* const* names, std::st
 }
 
 int open_driver(const std::string& folders, std::string& why) {
-  static int count = -1;
   static std::string reason;
   why = reason;
   if (count >= 0) return count;
@@ -96,43 +111,85 @@ int open_driver(const std::string& folders, std::string& why) {
   } else if (count == 0) {
     why = reason = "the NVIDIA driver sees no device";
   }
-  return count;
+  return count = std::min(count, kMostDevices);
 }
 
-bool is_started() { return context != nullptr; }
+bool is_started() { return started; }
+int device_count() { return std::max(count, 0); }
 
-void start_device() {
-  if (context) return;
-  ok(driver.device_get(&device, 0), "finding the device");
-  Context made;
-  ok(driver.retain_context(&made, device), "making the device's context");
-  ok(driver.set_context(made), "entering the device's context");
-  context_is_set = true;
-  void* host;
-  size_t bytes = sizeof(Fault) * (1 + 2 * kPlaces);
-  ok(driver.host_allocate(&host, bytes, 2 /* mapped */), "allocating pinned memory");
-  Address address;
-  ok(driver.host_address(&address, host, 0), "mapping pinned memory");
-  std::memset(host, 0, bytes);
-  faults = static_cast<Fault*>(host);
-  faults_on_device = reinterpret_cast<Fault*>(address);
-  for (int i = 0; i <= 2 * kPlaces; i++) faults[i].head = faults_on_device;
+void start() {
+  if (started) return;
   const char* wish = std::getenv("CUDA_LAUNCH_BLOCKING");
   blocking = wish && std::strcmp(wish, "0") != 0 && *wish;
-  context = made;
-  multiprocessors = attribute(kMultiprocessors);
+  started = true;
   use_table();
 }
 
-int attribute(int which) {
+void check_device(int device) {
+  if (device < 0 || device >= device_count())
+    fail("CUDA error: invalid device ordinal: cuda:", device, " was asked for, and there are ",
+         device_count(), " devices, from cuda:0 on: GPU device may be out of range, do you have ",
+         "enough GPUs?");
+}
+
+int attribute(int which, int device) {
   int value = 0;
-  ok(driver.device_attribute(&value, which, device), "asking for a property of the device");
+  ok(driver.device_attribute(&value, which, devices.of(device).ordinal),
+     "asking for a property of the device");
   return value;
 }
 
-void set_context() {
+namespace {
+
+// Kernels of all devices note what is wrong in the same places.
+void make_faults() {
+  void* host;
+  size_t bytes = sizeof(Fault) * (1 + 2 * kPlaces);
+  ok(driver.host_allocate(&host, bytes, 1 | 2 /* for all contexts, mapped */),
+     "allocating pinned memory");
+  Address address;
+  ok(driver.host_address(&address, host, 0), "mapping pinned memory");
+  std::memset(host, 0, bytes);
+  faults_on_device = reinterpret_cast<Fault*>(address);
+  for (int i = 0; i <= 2 * kPlaces; i++) static_cast<Fault*>(host)[i].head = faults_on_device;
+  faults = static_cast<Fault*>(host);
+}
+
+void switch_to(int device) {
+  if (device < 0) device = chosen;
+  check_device(device);
+  DeviceFacts& facts = devices.of(device);
+  Context context = facts.context;
+  if (!context) {
+    ok(driver.device_get(&facts.ordinal, device), "finding the device");
+    ok(driver.retain_context(&context, facts.ordinal), "making the device's context");
+  }
+  if (active >= 0) aside(active) = {stream, capture};
+  active = kNone;  // unless all of this works
   ok(driver.set_context(context), "entering the device's context");
-  context_is_set = true;
+  if (!facts.context) {
+    facts.multiprocessors = attribute(kMultiprocessors, device);
+    facts.major = attribute(kMajor, device);
+    facts.minor = attribute(kMinor, device);
+    if (!faults) make_faults();
+    facts.context = context;
+  }
+  stream = aside(device).stream;
+  capture = aside(device).capture;
+  active = device;
+}
+
+}  // namespace
+
+void use(int device) {
+  if (device != active) [[unlikely]]
+    switch_to(device);
+}
+
+Stream stream_of(int device) { return device == active ? stream : aside(device).stream; }
+void set_stream(int device, Stream which) {
+  use(device);
+  stream = which;
 }
 
 void fail_cuda(Result error, const char* doing) {
@@ -154,6 +211,57 @@ void wait_for_device() {
   if (capture) fail_capturing("a wait for the device");
   ok(driver.wait_context(), "waiting for the device");
   raise_faults();
+}
+
+Result order(int device, Stream done, int other, Stream waiting) {
+  Event event;
+  use(device);
+  Result result = driver.event_create(&event, 2 /* no timing */);
+  if (result != 0) return result;
+  result = driver.event_record(event, done);
+  use(other);
+  if (result == 0) result = driver.stream_wait_event(waiting, event, 0);
+  driver.event_destroy(event);  // once it has come
+  return result;
+}
+
+bool can_access(int device, int peer) {
+  int yes = 0, pair[2];
+  for (int i : {0, 1}) ok(driver.device_get(&pair[i], i ? peer : device), "finding a device");
+  ok(driver.can_access(&yes, pair[0], pair[1]), "asking whether devices reach each other");
+  return yes != 0;
+}
+
+namespace {
+
+// Where the devices reach each other's memory, copies need no way through the host's.
+void connect(int from, int to) {
+  static PerDevice<uint32_t> asked;
+  if (asked.of(from) >> to & 1) return;
+  asked.of(from) |= uint32_t(1) << to;
+  use(from);
+  if (can_access(from, to)) driver.enable_access(devices.of(to).context, 0);
+}
+
+}  // namespace
+
+void copy_to_device(int to, void* out, int from, const void* in, size_t bytes) {
+  if (!bytes) return;
+  use(to);
+  bool recorded = capture;
+  Stream receiving = stream;
+  use(from);
+  if (capture || recorded) fail_capturing("a copy between devices");
+  connect(to, from);
+  connect(from, to);
+  Stream sending = stream_of(from);
+  constexpr char kOrdering[] = "ordering the work of two devices";
+  ok(order(to, receiving, from, sending), kOrdering);  // who used the memory before is done with it
+  ok(driver.copy_between(Address(out), devices.of(to).context, Address(in),
+                         devices.of(from).context, bytes, sending),
+     "copying between devices");
+  ok(order(from, sending, to, receiving), kOrdering);
+  if (blocking) wait_for(receiving);
 }
 
 Fault* fault_address(const char* op) {
@@ -199,28 +307,30 @@ namespace {
 constexpr unsigned kHot = 32;  // launches after which a kernel gets a graph of its own
 
 // A graph of one node, whose arguments are set anew for every launch.
-void make_exec(Function f, const KernelNode& what) {
+void make_exec(Loaded& f, const KernelNode& what) {
   Graph graph = nullptr;
   if (driver.graph_create(&graph, 0) != 0) return;
-  if (driver.graph_add(&f->node, graph, nullptr, 0, &what) != 0 ||
-      driver.instantiate(&f->exec, graph, 0) != 0)
-    f->exec = nullptr;
+  if (driver.graph_add(&f.node, graph, nullptr, 0, &what) != 0 ||
+      driver.instantiate(&f.exec, graph, 0) != 0)
+    f.exec = nullptr;
 }
 
 }  // namespace
 
 // Graphs of one node go to the first stream alone: a graph does not run beside itself.
-void launch_list(Function f, Grid grid, unsigned threads, unsigned shared_bytes, void** list) {
+void launch_list(Function function, Grid grid, unsigned threads, unsigned shared_bytes,
+                 void** list) {
   enter();
-  KernelNode what{f->raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, list, nullptr};
+  Loaded& f = function->here();
+  KernelNode what{f.raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, list, nullptr};
   Result result;
-  if (!stream && f->exec) [[likely]] {
-    result = driver.exec_set(f->exec, f->node, &what);
-    if (result == 0) result = driver.exec_launch(f->exec, stream);
+  if (!stream && f.exec) [[likely]] {
+    result = driver.exec_set(f.exec, f.node, &what);
+    if (result == 0) result = driver.exec_launch(f.exec, stream);
   } else {
-    result = driver.launch_kernel(f->raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, stream,
+    result = driver.launch_kernel(f.raw, grid.x, grid.y, 1, threads, 1, 1, shared_bytes, stream,
                                   list, nullptr);
-    if (!stream && result == 0 && ++f->uses == kHot) make_exec(f, what);
+    if (!stream && result == 0 && ++f.uses == kHot) make_exec(f, what);
   }
   if (result != 0 || blocking) [[unlikely]]
     after_launch(result);

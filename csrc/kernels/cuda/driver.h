@@ -1,10 +1,12 @@
-// libcuda, opened by name at run time: the entry points in use, the device, streams and launches.
+// libcuda, opened by name at run time: the entry points in use, devices, streams and launches.
 // Nothing of CUDA is needed to build or to import.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "kernels/cuda/active.h"
 
 namespace rl::cuda {
 
@@ -26,12 +28,39 @@ using Graph = GraphObject*;
 using Node = NodeObject*;
 using Exec = ExecObject*;
 
-// A kernel, ready to be launched.
-struct Launchable {
-  FunctionObject* raw;
+inline constexpr int kMostDevices = 32;
+
+// A value for each device.
+template <class T>
+class PerDevice {
+ public:
+  T& here() { return values_[active]; }
+  T& of(int device) { return values_[device]; }
+
+ private:
+  T values_[kMostDevices] = {};
+};
+
+// A kernel on one device, ready to be launched.
+struct Loaded {
+  FunctionObject* raw = nullptr;
   unsigned uses = 0;
   Exec exec = nullptr;  // a graph of this launch alone: half the price of a launch
   Node node = nullptr;
+};
+// A kernel; a device gets it when it is first launched there.
+struct Launchable {
+  const std::string* text;
+  const char* name;
+  unsigned shared_bytes;  // beyond what every kernel may have
+  PerDevice<Loaded> loaded;
+  Loaded& here() {
+    Loaded& found = loaded.here();
+    if (!found.raw) [[unlikely]]
+      load(found);
+    return found;
+  }
+  void load(Loaded& into) const;  // compiler.cpp
 };
 using Function = Launchable*;
 
@@ -62,6 +91,8 @@ struct Uuid {
   X(retain_context, "cuDevicePrimaryCtxRetain", (Context * context, int device))                   \
   X(set_context, "cuCtxSetCurrent", (Context context))                                             \
   X(wait_context, "cuCtxSynchronize", ())                                                          \
+  X(can_access, "cuDeviceCanAccessPeer", (int* yes, int device, int peer))                         \
+  X(enable_access, "cuCtxEnablePeerAccess", (Context peer, unsigned flags))                        \
   X(memory_info, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                 \
   X(memory_allocate, "cuMemAlloc_v2", (Address * data, size_t bytes))                              \
   X(memory_free, "cuMemFree_v2", (Address data))                                                   \
@@ -73,6 +104,9 @@ struct Uuid {
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* out, Address in, size_t bytes, Stream stream))    \
   X(copy_on_device, "cuMemcpyDtoDAsync_v2",                                                        \
     (Address out, Address in, size_t bytes, Stream stream))                                        \
+  X(copy_between, "cuMemcpyPeerAsync",                                                             \
+    (Address out, Context to, Address in, Context from, size_t bytes, Stream stream))              \
+  X(pointer_fact, "cuPointerGetAttribute", (void* fact, int attribute, Address at))                \
   X(set_bytes, "cuMemsetD8Async", (Address out, unsigned char value, size_t count, Stream stream)) \
   X(stream_create, "cuStreamCreateWithPriority", (Stream * stream, unsigned flags, int priority))  \
   X(stream_destroy, "cuStreamDestroy_v2", (Stream stream))                                         \
@@ -166,26 +200,44 @@ inline void ok(Result result, const char* doing) {
 void* open_library(const std::string& folders, const char* const* names, std::string& tried);
 // Opens libcuda and counts devices; how many there are. 0 with a reason in `why` when it fails.
 int open_driver(const std::string& folders, std::string& why);
-// Makes the first device ready; the table of kernels is in use from then on. Raises.
-void start_device();
+// The table of kernels is in use from then on; a device is made ready when it is first used.
+void start();
 bool is_started();
-int attribute(int which);        // of the device
-inline int multiprocessors = 1;  // set by start_device
+int device_count();
+// Raises where there is no such device.
+void check_device(int device);
 
-// Every thread says once which context it uses.
-extern constinit thread_local bool context_is_set;
-void set_context();
+// What is known of a device.
+struct DeviceFacts {
+  int ordinal = 0;
+  Context context = nullptr;  // null: not in use yet
+  int multiprocessors = 1;
+  int major = 0, minor = 0;
+};
+extern PerDevice<DeviceFacts> devices;
+inline int multiprocessors() { return devices.here().multiprocessors; }
+int attribute(int which, int device);
+
+// Before calls that no kernel of a tensor's device goes before.
 inline void enter() {
-  if (!context_is_set) [[unlikely]]
-    set_context();
+  if (active < 0) [[unlikely]]
+    use(chosen);
 }
 
-// The stream that this thread's work goes to.
+// The stream of the active device that this thread's work goes to; those of others are set aside.
 extern constinit thread_local Stream stream;
+Stream stream_of(int device);
+void set_stream(int device, Stream stream);
 
-// Waits for the stream, then raises what kernels complained of.
+// Waits for the stream of the active device, then raises what kernels complained of.
 void wait_for(Stream stream);
 void wait_for_device();
+// What `waiting`, a stream of one device, has to do next comes after what `done`, one of another,
+// has now.
+Result order(int device, Stream done, int other, Stream waiting);
+// Between the memory of two devices, after and before what their current streams do.
+void copy_to_device(int to, void* out, int from, const void* in, size_t bytes);
+bool can_access(int device, int peer);
 
 // ---- What kernels find wrong: noted in memory that the host sees, raised at the next wait.
 
@@ -216,7 +268,7 @@ struct Share {
   int64_t n;
 };
 
-// While this thread's stream is recorded (graph.h): what it was is noted here.
+// While this thread's stream of the active device is recorded (graph.h): what it was is noted here.
 struct Capture;
 extern constinit thread_local Capture* capture;
 
@@ -236,7 +288,7 @@ void launch(Function function, Grid grid, unsigned threads, const Arguments&... 
 
 // Blocks that cover n items, `per_block` each; kernels step through the rest.
 inline Grid grid_for(int64_t n, int64_t per_block) {
-  int64_t blocks = (n + per_block - 1) / per_block, most = int64_t(multiprocessors) * 32;
+  int64_t blocks = (n + per_block - 1) / per_block, most = int64_t(multiprocessors()) * 32;
   return {unsigned(blocks < 1 ? 1 : blocks > most ? most : blocks)};
 }
 

@@ -73,16 +73,17 @@ constexpr size_t kPlans = 128;  // kept: each has memory of the device
 
 // Lines of n numbers `stride` apart, begun `distance` apart; of real ones half as many come or go.
 Plan plan_of(int64_t n, int64_t batch, int64_t stride, int64_t distance, int type) {
-  static auto* plans = new std::unordered_map<Key, Plan, Hash>;
+  static auto* all = new PerDevice<std::unordered_map<Key, Plan, Hash>>;
+  enter();
+  auto& plans = all->here();
   Key key{n, batch, stride, distance, type};
-  auto found = plans->find(key);
-  if (found == plans->end()) {
-    if (plans->size() >= kPlans) {
+  auto found = plans.find(key);
+  if (found == plans.end()) {
+    if (plans.size() >= kPlans) {
       wait_for_device();
-      for (auto& [old, plan] : *plans) fft.destroy(plan);
-      plans->clear();
+      for (auto& [old, plan] : plans) fft.destroy(plan);
+      plans.clear();
     }
-    enter();
     Plan made;
     done(fft.create(&made), "making a plan");
     long long size = n, whole = n, half = n / 2 + 1;
@@ -98,9 +99,8 @@ Plan plan_of(int64_t n, int64_t batch, int64_t stride, int64_t distance, int typ
       fft.destroy(made);
       done(status, "planning a transform");
     }
-    found = plans->emplace(key, made).first;
+    found = plans.emplace(key, made).first;
   }
-  enter();
   done(fft.set_stream(found->second, stream), "choosing a stream");
   return found->second;
 }

@@ -371,13 +371,10 @@ Function function_of(DType d, int64_t width, Part part) {
   static Slots<2 * 8 * kParts> slots;
   int at = (int(d == DType::BF16) * 8 + int(width / 16 - 1)) * kParts + part;
   return slots.get(at, [&] {
-    Function made = compiled(
+    return compiled(
         concat("using T = ", type_name(d), ";\n#define KIND \"", d == DType::BF16 ? "bf16" : "f16",
                "\"\n#define WIDTH ", width, "\n#define TILE ", tile_for(width, part), "\n", kText),
-        kNames[part]);
-    ok(driver.function_set(made->raw, kDynamicShared, int(room_for(width, part))),
-       "asking for shared memory");
-    return made;
+        kNames[part], room_for(width, part));
   });
 }
 
@@ -393,10 +390,9 @@ Shape shape_of(const AttentionShape& s) {
 }
 
 bool suits(DType d, const AttentionShape& s, std::initializer_list<Heads> all) {
-  static const bool has_cores = attribute(kMajor) >= 8;
-  bool good = has_cores && (d == DType::F16 || d == DType::BF16) && s.width == s.value_width &&
-              s.width % 8 == 0 && s.width <= 128 && s.batch * s.heads < 65536 &&
-              s.queries < (1 << 30) && s.keys < (1 << 30);
+  bool good = devices.here().major >= 8 && (d == DType::F16 || d == DType::BF16) &&
+              s.width == s.value_width && s.width % 8 == 0 && s.width <= 128 &&
+              s.batch * s.heads < 65536 && s.queries < (1 << 30) && s.keys < (1 << 30);
   for (const Heads& h : all) good = good && aligned(h);
   return good;
 }

@@ -65,12 +65,7 @@ struct CublasLt {
 #undef X
 } lt;
 
-Handle handle = nullptr;
-
 bool open_cublas() {
-  static bool tried = false;
-  if (tried) return handle;
-  tried = true;
   static const char* const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
                                       nullptr};
   std::string missing;
@@ -81,9 +76,7 @@ bool open_cublas() {
   if (!lt.name) return false;
   RL_CUBLASLT(X)
 #undef X
-  enter();
-  if (lt.create(&handle) != 0) handle = nullptr;
-  return handle;
+  return true;
 }
 
 // A factor as columns: its leading dimension, and whether it is turned.
@@ -135,6 +128,24 @@ bool types_of(DType d, Types& t) {
   }
 }
 
+// What the library has on a device.
+struct Library {
+  bool tried = false;
+  Handle handle = nullptr;  // null: there is none
+  Scratch* workspace = nullptr;
+  std::unordered_map<PlanKey, Plan, PlanHash> plans;
+};
+Library& library() {
+  static auto* all = new PerDevice<Library>;
+  Library& here = all->here();
+  if (!here.tried) [[unlikely]] {
+    static const bool there = open_cublas();
+    here.tried = true;
+    if (there && lt.create(&here.handle) != 0) here.handle = nullptr;
+  }
+  return here;
+}
+
 void set(int result, const char* what) {
   if (result != 0) fail("cuBLASLt: ", what, " failed (status ", result, ")");
 }
@@ -157,7 +168,9 @@ struct Product {
 
 bool run_cublas(const Product& p) {
   Types types;
-  if (!types_of(p.dtype, types) || !open_cublas()) return false;
+  enter();
+  Library& here = library();
+  if (!here.handle || !types_of(p.dtype, types)) return false;
   PlanKey key;
   std::memset(&key, 0, sizeof key);
   key.m = p.m, key.n = p.n, key.k = p.k;
@@ -168,11 +181,9 @@ bool run_cublas(const Product& p) {
               int(p.beta != 0) << 3 | int(allow_tf32) << 4;
   int aligned = std::min({alignment_of(p.a.data), alignment_of(p.b.data), alignment_of(p.c)});
   key.alignment = aligned;
-  static auto* plans = new std::unordered_map<PlanKey, Plan, PlanHash>;
-  auto [found, fresh] = plans->try_emplace(key);
+  auto [found, fresh] = here.plans.try_emplace(key);
   Plan& plan = found->second;
-  static Scratch* workspace = nullptr;
-  if (!workspace && !stream) workspace = new Scratch(int64_t(kWorkspace));
+  if (!here.workspace && !stream) here.workspace = new Scratch(int64_t(kWorkspace));
   if (fresh) {
     set(lt.desc_create(&plan.desc, types.compute, types.scale), "making a descriptor");
     // The first factor of the library's is b; what is row-major here is the transpose there.
@@ -204,8 +215,7 @@ bool run_cublas(const Product& p) {
     for (int i = 0; i < 4; i++)
       set(lt.preference_set(preference, kAlignA + i, &bytes, sizeof bytes), "an attribute");
     int count = 0;
-    enter();
-    int result = lt.heuristic(handle, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1,
+    int result = lt.heuristic(here.handle, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1,
                               &plan.choice, &count);
     plan.works = result == 0 && count > 0;
   }
@@ -218,9 +228,8 @@ bool run_cublas(const Product& p) {
   bool wide = types.scale == 1 || types.scale == 5;
   if (wide) alpha.d[0] = p.alpha, beta.d[0] = p.beta;
   else alpha.f[0] = float(p.alpha), beta.f[0] = float(p.beta);
-  enter();
   // One workspace: work of other streams would share it.
-  void* room = stream ? nullptr : workspace->get<void>();
+  void* room = stream ? nullptr : here.workspace->get<void>();
   size_t bytes = stream ? 0 : kWorkspace;
   std::unique_ptr<Scratch> own;
   if (stream && plan.choice.workspace) {
@@ -228,8 +237,8 @@ bool run_cublas(const Product& p) {
     room = own->get<void>();
     bytes = plan.choice.workspace;
   }
-  set(lt.matmul(handle, plan.desc, &alpha, p.b.data, plan.b, p.a.data, plan.a, &beta, p.c, plan.c,
-                p.c, plan.c, &plan.choice.algorithm, room, bytes, stream),
+  set(lt.matmul(here.handle, plan.desc, &alpha, p.b.data, plan.b, p.a.data, plan.a, &beta, p.c,
+                plan.c, p.c, plan.c, &plan.choice.algorithm, room, bytes, stream),
       "a product");
   if (blocking && !capture) wait_for(stream);
   return true;

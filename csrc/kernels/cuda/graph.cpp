@@ -11,14 +11,15 @@ void fail_capturing(const char* what) {
 }
 
 void begin_capture(Capture& of, int64_t pool, int mode) {
+  use(chosen);
   if (capture) fail("CUDAGraph.capture_begin: this thread is recording already");
   if (of.graph) fail("CUDAGraph.capture_begin: this graph was recorded; call reset() first");
   if (!stream)
     fail(
         "CUDAGraph.capture_begin: CUDA graphs must be captured on a non-default stream; use "
         "`with torch.cuda.graph(g):`, or a torch.cuda.Stream()");
-  enter();
   ok(driver.begin_capture(stream, mode), "starting to record");
+  of.device = active;
   of.stream = stream;
   of.pool = pool;
   hold_pool(pool);
@@ -28,6 +29,7 @@ void begin_capture(Capture& of, int64_t pool, int mode) {
 }
 
 void end_capture(Capture& of) {
+  use(of.device);
   if (capture != &of) fail("CUDAGraph.capture_end: this graph is not being recorded");
   capture = nullptr;
   use_pool(0);
@@ -38,7 +40,7 @@ void end_capture(Capture& of) {
 
 void replay(Capture& of, uint64_t seed, uint64_t further) {
   if (!of.exec) fail("Called CUDAGraph::replay without a preceding successful capture.");
-  enter();
+  use(of.device);
   for (auto& renew : of.random) renew(of.exec, seed, further);
   for (RecordedSteps& recorded : of.steps) {
     if (recorded.renew) recorded.renew(recorded.steps);
@@ -49,6 +51,7 @@ void replay(Capture& of, uint64_t seed, uint64_t further) {
 }
 
 void reset(Capture& of) {
+  use(of.device);
   if (capture == &of) {
     capture = nullptr;
     use_pool(0);

@@ -25,6 +25,7 @@ struct RecordedSteps {
 };
 
 struct Capture {
+  int device = 0;
   Stream stream = nullptr;
   int64_t pool = 0;
   bool held = false;  // the pool
@@ -53,21 +54,21 @@ void launch_random(Function function, Grid grid, unsigned threads, const Argumen
   launch(function, grid, threads, arguments...);
   if (!capture) [[likely]]
     return;
-  capture->random.push_back(
-      [function, grid, threads, node = last_node(), all = std::tuple<Arguments...>(arguments...)](
-          Exec exec, uint64_t seed, uint64_t further) {
-        auto now = all;
-        Share& share = std::get<Share>(now);
-        share.seed = seed;
-        share.offset += further;
-        std::apply(
-            [&](auto&... each) {
-              void* list[] = {static_cast<void*>(&each)...};
-              KernelNode what{function->raw, grid.x, grid.y, 1, threads, 1, 1, 0, list, nullptr};
-              ok(driver.exec_set(exec, node, &what), "renewing a recorded launch");
-            },
-            now);
-      });
+  capture->random.push_back([function, grid, threads, node = last_node(),
+                             all = std::tuple<Arguments...>(arguments...)](Exec exec, uint64_t seed,
+                                                                           uint64_t further) {
+    auto now = all;
+    Share& share = std::get<Share>(now);
+    share.seed = seed;
+    share.offset += further;
+    std::apply(
+        [&](auto&... each) {
+          void* list[] = {static_cast<void*>(&each)...};
+          KernelNode what{function->here().raw, grid.x, grid.y, 1, threads, 1, 1, 0, list, nullptr};
+          ok(driver.exec_set(exec, node, &what), "renewing a recorded launch");
+        },
+        now);
+  });
 }
 
 }  // namespace rl::cuda

@@ -87,10 +87,6 @@ struct Cublas {
 #undef X
 } blas;
 
-Solver solver = nullptr;
-Params params = nullptr;
-Blas blas_handle = nullptr;
-
 bool open_libraries() {
   static const bool there = [] {
     static const char* const blas_names[] = {"libcublas.so.13", "libcublas.so.12", nullptr};
@@ -109,19 +105,35 @@ bool open_libraries() {
   if (!solve.name) return false;
     RL_CUSOLVER(X)
 #undef X
-    enter();
-    return blas.create(&blas_handle) == 0 && solve.create(&solver) == 0 &&
-           solve.create_params(&params) == 0;
+    return true;
   }();
   return there;
 }
 
+// The libraries' handles on the active device.
+struct Handles {
+  bool tried = false, works = false;
+  Solver solver = nullptr;
+  Params params = nullptr;
+  Blas blas = nullptr;
+};
+Handles& handles() {
+  static PerDevice<Handles> all;
+  enter();
+  Handles& found = all.here();
+  if (!found.tried) [[unlikely]] {
+    found.tried = true;
+    found.works = open_libraries() && blas.create(&found.blas) == 0 &&
+                  solve.create(&found.solver) == 0 && solve.create_params(&found.params) == 0;
+  }
+  return found;
+}
+
 // Whether a matrix of this size goes to the library, whose calls are then for this thread's stream.
 bool on_device(int64_t n) {
-  if (n < kLarge || !open_libraries()) return false;
-  enter();
-  solve.set_stream(solver, stream);
-  blas.set_stream(blas_handle, stream);
+  if (n < kLarge || !handles().works) return false;
+  solve.set_stream(handles().solver, stream);
+  blas.set_stream(handles().blas, stream);
   return true;
 }
 
@@ -181,17 +193,21 @@ Function kernel_of(DType d, const char* name) {
 void factor(DType d, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
   Room room;
   int t = type_of(d);
-  done(solve.getrf_size(solver, params, m, n, t, a, m, t, &room.device, &room.host), "lu");
+  done(solve.getrf_size(handles().solver, handles().params, m, n, t, a, m, t, &room.device,
+                        &room.host),
+       "lu");
   room.take();
-  done(solve.getrf(solver, params, m, n, t, a, m, pivots, t, room.there->get<void>(), room.device,
-                   room.here.data(), room.host, info),
+  done(solve.getrf(handles().solver, handles().params, m, n, t, a, m, pivots, t,
+                   room.there->get<void>(), room.device, room.here.data(), room.host, info),
        "lu");
 }
 
 void solve_factored(DType d, int64_t n, int64_t columns, const void* a, const int64_t* pivots,
                     void* b, int form, int* info) {
   int t = type_of(d);
-  done(solve.getrs(solver, params, form, n, columns, t, a, n, pivots, t, b, n, info), "lu_solve");
+  done(solve.getrs(handles().solver, handles().params, form, n, columns, t, a, n, pivots, t, b, n,
+                   info),
+       "lu_solve");
 }
 
 }  // namespace
@@ -203,11 +219,12 @@ void cholesky(DType d, int64_t batch, int64_t n, void* a, bool upper, int32_t* i
   }
   Room room;
   int t = type_of(d);
-  done(solve.potrf_size(solver, params, upper, n, t, a, n, t, &room.device, &room.host),
+  done(solve.potrf_size(handles().solver, handles().params, upper, n, t, a, n, t, &room.device,
+                        &room.host),
        "cholesky");
   room.take();
   for (int64_t i = 0; i < batch; i++)
-    done(solve.potrf(solver, params, upper, n, t, at(a, i * n * n, d), n, t,
+    done(solve.potrf(handles().solver, handles().params, upper, n, t, at(a, i * n * n, d), n, t,
                      room.there->get<void>(), room.device, room.here.data(), room.host, info + i),
          "cholesky");
   int64_t total = batch * n * n;
@@ -288,7 +305,7 @@ void solve_triangular(DType d, int64_t batch, int64_t n, int64_t others, MatrixR
   const void* alpha = itemsize(real_of(d)) == 8 ? static_cast<const void*>(one) : single;
   int64_t rows = right ? others : n, columns = right ? n : others;
   for (int64_t i = 0; i < batch; i++)
-    done(run(blas_handle, right, upper != turned, turned, unit, int(rows), int(columns), alpha,
+    done(run(handles().blas, right, upper != turned, turned, unit, int(rows), int(columns), alpha,
              at(const_cast<void*>(a.data), i * a_batch, d), int(lead), at(b, i * n * others, d),
              int(rows)),
          "solve_triangular");
@@ -303,12 +320,14 @@ void qr(DType d, int64_t batch, int64_t m, int64_t n, void* a, void* tau) {
   Room room;
   int t = type_of(d);
   Scratch info(4);
-  done(solve.geqrf_size(solver, params, m, n, t, a, m, t, tau, t, &room.device, &room.host), "qr");
+  done(solve.geqrf_size(handles().solver, handles().params, m, n, t, a, m, t, tau, t, &room.device,
+                        &room.host),
+       "qr");
   room.take();
   for (int64_t i = 0; i < batch; i++)
-    done(solve.geqrf(solver, params, m, n, t, at(a, i * m * n, d), m, t, at(tau, i * k, d), t,
-                     room.there->get<void>(), room.device, room.here.data(), room.host,
-                     info.get<int>()),
+    done(solve.geqrf(handles().solver, handles().params, m, n, t, at(a, i * m * n, d), m, t,
+                     at(tau, i * k, d), t, room.there->get<void>(), room.device, room.here.data(),
+                     room.host, info.get<int>()),
          "qr");
 }
 
@@ -336,14 +355,14 @@ void eigh(DType d, int64_t batch, int64_t n, void* a, void* w, bool vectors, boo
   }
   Room room;
   int t = type_of(d), r = real_type_of(d);
-  done(solve.syevd_size(solver, params, vectors, upper, n, t, a, n, r, w, t, &room.device,
-                        &room.host),
+  done(solve.syevd_size(handles().solver, handles().params, vectors, upper, n, t, a, n, r, w, t,
+                        &room.device, &room.host),
        "eigh");
   room.take();
   for (int64_t i = 0; i < batch; i++)
-    done(solve.syevd(solver, params, vectors, upper, n, t, at(a, i * n * n, d), n, r,
-                     at(w, i * n, real), t, room.there->get<void>(), room.device, room.here.data(),
-                     room.host, info + i),
+    done(solve.syevd(handles().solver, handles().params, vectors, upper, n, t, at(a, i * n * n, d),
+                     n, r, at(w, i * n, real), t, room.there->get<void>(), room.device,
+                     room.here.data(), room.host, info + i),
          "eigh");
 }
 
@@ -376,15 +395,15 @@ void singular(DType d, int64_t batch, int64_t m, int64_t n, void* a, void* u, vo
   signed char job = !u ? 'N' : full ? 'A' : 'S';
   auto run = [&](void* x, void* values, void* lu, void* rv, int32_t* found) {
     if (!room.there) {
-      done(solve.gesvd_size(solver, params, job, job, rows, k, t, x, rows, r, values, t, lu, rows,
-                            t, rv, k, t, &room.device, &room.host),
+      done(solve.gesvd_size(handles().solver, handles().params, job, job, rows, k, t, x, rows, r,
+                            values, t, lu, rows, t, rv, k, t, &room.device, &room.host),
            "svd");
       room.take();
     }
-    done(
-        solve.gesvd(solver, params, job, job, rows, k, t, x, rows, r, values, t, lu, rows, t, rv, k,
-                    t, room.there->get<void>(), room.device, room.here.data(), room.host, found),
-        "svd");
+    done(solve.gesvd(handles().solver, handles().params, job, job, rows, k, t, x, rows, r, values,
+                     t, lu, rows, t, rv, k, t, room.there->get<void>(), room.device,
+                     room.here.data(), room.host, found),
+         "svd");
   };
   auto turn = [&](void* out, void* in, int64_t from_rows, int64_t from_columns) {
     int64_t count = from_rows * from_columns;

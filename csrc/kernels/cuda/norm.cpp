@@ -150,7 +150,7 @@ void backward(DType d, const void* g, const void* x, const void* w, const void* 
   if (gx && rows) launch(input.of(d), {unsigned(rows)}, threads_for(n), g, x, w, mean, rstd, gx, n);
   if (!gw && !gb) return;
   int64_t blocks = (n + 31) / 32;
-  int64_t chunks = std::clamp<int64_t>(int64_t(multiprocessors) * 4 / blocks, 1,
+  int64_t chunks = std::clamp<int64_t>(int64_t(multiprocessors()) * 4 / blocks, 1,
                                        std::max<int64_t>(rows / 32, 1));
   int64_t length = std::max<int64_t>((rows + chunks - 1) / chunks, 1);
   chunks = std::max<int64_t>((rows + length - 1) / length, 1);

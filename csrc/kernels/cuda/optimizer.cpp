@@ -278,7 +278,7 @@ auto renewed(Steps pack, size_t first) {
   return [pack, first, node = last_node()](Exec exec, const std::vector<Step>& steps) mutable {
     for (int k = 0; k < kStepNumbers; k++) pack.numbers[k] = steps[first].numbers[k];
     void* list[] = {&pack};
-    KernelNode what{function_of(steps[first].kernel)->raw,
+    KernelNode what{function_of(steps[first].kernel)->here().raw,
                     unsigned(pack.starts[pack.count]),
                     1,
                     1,

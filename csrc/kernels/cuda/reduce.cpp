@@ -1,5 +1,5 @@
 // Reductions of [outer, n, inner] along n. Large n with few results is cut into chunks, whose parts
-// a second kernel joins: the order of additions depends on the sizes alone.
+// a second kernel joins: the order of additions depends on the sizes and the alignment alone.
 #include <algorithm>
 #include <cmath>
 
@@ -245,25 +245,48 @@ struct Join {
   __device__ Acc operator()(Acc a, Acc b) const { return Op::join(a, b); }
 };
 
-// A block for a row, or a chunk of it.
-extern "C" __global__ void reduce_rows(const T* x, Acc* parts, int64 outer, int64 length,
+// A block for a row, or a chunk of it; 16 bytes at a time where all rows and chunks begin at such.
+const int kPack = 16 / sizeof(T);
+struct __align__(16) Pack {
+  uint32 words[4];
+};
+extern "C" __global__ void reduce_rows(const T* x, Acc* parts, int64 outer, int64 length, int packed,
                                        Arguments g) {
   int64 row = blockIdx.x, begin = int64(blockIdx.y) * length;
   int64 end = begin + length < g.n ? begin + length : g.n;
   const T* at = x + row * g.n;
-  Acc a = Op::none(), b = a, c = a, d = a;
+  Acc a[4];
+  for (int i = 0; i < 4; i++) a[i] = Op::none();
   int64 k = begin + threadIdx.x, step = blockDim.x;
-  for (; k + 3 * step < end; k += 4 * step) {
-    a = Op::join(a, Op::take(at[k], k, g));
-    b = Op::join(b, Op::take(at[k + step], k + step, g));
-    c = Op::join(c, Op::take(at[k + 2 * step], k + 2 * step, g));
-    d = Op::join(d, Op::take(at[k + 3 * step], k + 3 * step, g));
+  if (packed) {
+    k = begin + threadIdx.x * kPack, step *= kPack;
+    for (; k + 3 * step < end; k += 4 * step) {
+      Pack packs[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) packs[i] = *(const Pack*)(at + k + i * step);
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < kPack; j++)
+          a[i] = Op::join(a[i], Op::take(((const T*)&packs[i])[j], k + i * step + j, g));
+    }
+    for (; k < end; k += step) {
+      Pack pack = *(const Pack*)(at + k);
+#pragma unroll
+      for (int j = 0; j < kPack; j++)
+        a[j & 3] = Op::join(a[j & 3], Op::take(((const T*)&pack)[j], k + j, g));
+    }
+  } else {
+    for (; k + 3 * step < end; k += 4 * step)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        a[i] = Op::join(a[i], Op::take(at[k + i * step], k + i * step, g));
+    for (; k < end; k += step) a[0] = Op::join(a[0], Op::take(at[k], k, g));
   }
-  for (; k < end; k += step) a = Op::join(a, Op::take(at[k], k, g));
-  a = block_all(Op::join(Op::join(a, b), Op::join(c, d)), Op::none(), Join());
+  Acc all = block_all(Op::join(Op::join(a[0], a[1]), Op::join(a[2], a[3])), Op::none(), Join());
   if (threadIdx.x != 0) return;
-  if (parts) parts[int64(blockIdx.y) * outer + row] = a;
-  else Op::put(a, row, g);
+  if (parts) parts[int64(blockIdx.y) * outer + row] = all;
+  else Op::put(all, row, g);
 }
 // 32 neighbouring columns for a block, 8 threads for each.
 extern "C" __global__ void reduce_columns(const T* x, Acc* parts, int64 columns, int64 inner,
@@ -316,19 +339,23 @@ class Reduction {
     int64_t results = outer * inner;
     if (results == 0) return;
     // Enough blocks to fill the device, chunks of a few thousand elements at least.
-    int64_t room = int64_t(multiprocessors) * 8;
+    int64_t room = int64_t(multiprocessors()) * 8;
     int64_t blocks = inner == 1 ? results : (results + 31) / 32;
     int64_t least = inner == 1 ? 4096 : 256;
     int64_t chunks =
         std::clamp<int64_t>(std::min(room / std::max<int64_t>(blocks, 1), g.n / least), 1, 1024);
     int64_t length = std::max<int64_t>((g.n + chunks - 1) / chunks, 1);
+    if (chunks > 1) length = (length + 15) / 16 * 16;
     chunks = std::max<int64_t>((g.n + length - 1) / length, 1);
     Scratch parts(chunks > 1 ? chunks * results * 32 : 1);
     void* room_for_parts = chunks > 1 ? parts.get<void>() : nullptr;
     if (inner == 1) {
+      int64_t pack = 16 / itemsize(t);
+      int packed = pack > 1 && g.n % pack == 0 && length % pack == 0 && uint64_t(x) % 16 == 0;
       unsigned threads = g.n >= 512 ? 256 : g.n >= 128 ? 128 : g.n >= 64 ? 64 : 32;
       launch(rows_.get(at(t, u), [&] { return make(t, u, "reduce_rows"); }),
-             {unsigned(results), unsigned(chunks)}, threads, x, room_for_parts, outer, length, g);
+             {unsigned(results), unsigned(chunks)}, threads, x, room_for_parts, outer, length,
+             packed, g);
     } else {
       launch(columns_.get(at(t, u), [&] { return make(t, u, "reduce_columns"); }),
              {unsigned(blocks), unsigned(chunks)}, 256, x, room_for_parts, results, inner, length,

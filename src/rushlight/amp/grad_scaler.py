@@ -129,7 +129,7 @@ class GradScaler:
         if isinstance(outputs, _C.Tensor):
             if self._scale is None:
                 self._lazy_init_scale_growth_tracker(outputs.device)
-            return outputs * self._scale
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
         if hasattr(outputs, "__iter__") and not isinstance(outputs, (str, bytes)):
@@ -156,7 +156,7 @@ class GradScaler:
                 if not grad.isfinite().all():
                     found_inf.fill_(1.0)
                 if inv_scale is not None:
-                    grad.mul_(inv_scale)
+                    grad.mul_(inv_scale.to(grad.device))
         return {found_inf.device: found_inf} if grads else {}
 
     def unscale_(self, optimizer: Any) -> None:

@@ -1,4 +1,4 @@
-"""CUDA devices: the one in use, its streams, events, memory and random numbers.
+"""CUDA devices: the one in use, streams, events, memory and random numbers.
 
 Nothing of CUDA is needed until a program asks for it. Without a device queries say so and uses
 raise.
@@ -16,7 +16,7 @@ from rushlight._absent import failing, of_name, rest
 from rushlight.cuda import memory as memory
 from rushlight.cuda import random as random
 from rushlight.cuda import streams as streams
-from rushlight.cuda._start import found, require
+from rushlight.cuda._start import found, number_of, require
 from rushlight.cuda.memory import *
 from rushlight.cuda.random import *
 from rushlight.cuda.streams import *
@@ -107,7 +107,7 @@ def is_tf32_supported() -> bool:
 
 
 def device_count() -> int:
-    """How many devices the driver has; one process uses the first.
+    """How many devices the driver has.
 
     >>> import rushlight as torch
     >>> torch.cuda.device_count() >= 0
@@ -117,13 +117,14 @@ def device_count() -> int:
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that kernels are compiled for: the device's own.
+    """The architectures that kernels are compiled for: the devices' own.
 
     >>> import rushlight as torch
-    >>> len(torch.cuda.get_arch_list()) == min(torch.cuda.device_count(), 1)
+    >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
     True
     """
-    return ["sm_{}{}".format(*get_device_capability())] if is_available() else []
+    found = {"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())}
+    return sorted(found)
 
 
 def get_gencode_flags() -> str:
@@ -155,7 +156,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def init() -> None:
-    """Makes the device ready, which the first use of it does too.
+    """Makes devices usable, which the first use of one does too.
 
     >>> import rushlight as torch
     >>> if torch.cuda.is_available():
@@ -171,44 +172,29 @@ def synchronize(device: Any = None) -> None:
     >>> if torch.cuda.is_available():
     ...     torch.cuda.synchronize()
     """
-    require("synchronize")
-    _C._cuda_synchronize()
+    _C._cuda_synchronize(number_of(device, "synchronize"))
 
 
 def current_device() -> int:
-    """The number of the device in use.
+    """The number of the device that this thread uses: "cuda" without a number means it.
 
     >>> import rushlight as torch
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.current_device() == 0
     """
     require("current_device")
-    return 0
-
-
-def _number(device: Any, name: str) -> int:
-    """The number of a device that is there."""
-    require(name)
-    if device is None:
-        return 0
-    index = device if isinstance(device, int) else (_C.device(device).index or 0)
-    if index != 0:
-        raise NotImplementedError(
-            f"torch.cuda.{name}(): device {index}: one process uses one CUDA device so far; "
-            "choose it with CUDA_VISIBLE_DEVICES"
-        )
-    return index
+    return _C._cuda_chosen()
 
 
 def set_device(device: Any) -> None:
-    """Chooses the device: the first is in use.
+    """Chooses the device that this thread uses; a negative number changes nothing.
 
     >>> import rushlight as torch
     >>> if torch.cuda.is_available():
     ...     torch.cuda.set_device(0)
     """
     if not isinstance(device, int) or device >= 0:
-        _number(device, "set_device")
+        _C._cuda_choose(number_of(device, "set_device"))
 
 
 def get_device_name(device: Any = None) -> str:
@@ -218,8 +204,7 @@ def get_device_name(device: Any = None) -> str:
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.get_device_name()
     """
-    _number(device, "get_device_name")
-    return _C._cuda_properties()["name"]
+    return _C._cuda_properties(number_of(device, "get_device_name"))["name"]
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
@@ -229,8 +214,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     >>> if torch.cuda.is_available():
     ...     major, minor = torch.cuda.get_device_capability()
     """
-    _number(device, "get_device_capability")
-    facts = _C._cuda_properties()
+    facts = _C._cuda_properties(number_of(device, "get_device_capability"))
     return facts["major"], facts["minor"]
 
 
@@ -259,19 +243,18 @@ def get_device_properties(device: Any = None) -> Any:
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.get_device_properties(0).total_memory > 0
     """
-    _number(device, "get_device_properties")
-    return _Properties(_C._cuda_properties())
+    return _Properties(_C._cuda_properties(number_of(device, "get_device_properties")))
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether one device reads the memory of another: one is in use.
+    """Whether one device reads the memory of another: copies then need no way through the host's.
 
     >>> import rushlight as torch
     >>> if torch.cuda.is_available():
     ...     assert not torch.cuda.can_device_access_peer(0, 0)
     """
-    _number(device, "can_device_access_peer")
-    return False
+    first = number_of(device, "can_device_access_peer")
+    return _C._cuda_peer_access(first, number_of(peer_device, "can_device_access_peer"))
 
 
 current_blas_handle = failing("cuda", "current_blas_handle", "The handle of cuBLAS.")
@@ -298,17 +281,24 @@ class device:
     """
 
     def __init__(self, device: Any) -> None:
-        self.idx = getattr(device, "index", device)
+        if isinstance(device, str):
+            device = _C.device(device)
+        idx = device if device is None or isinstance(device, int) else device.index
+        self.idx = -1 if idx is None else idx
+        self.prev_idx = -1
 
     def __enter__(self) -> None:
-        if isinstance(self.idx, int) and self.idx < 0:
+        if self.idx < 0:
             return
-        if self.idx is not None:
-            require("device", RuntimeError)
-            _number(self.idx, "device")
+        require("device", RuntimeError)
+        number = number_of(self.idx, "device")
+        self.prev_idx = _C._cuda_chosen()
+        _C._cuda_choose(number)
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        if self.prev_idx >= 0:
+            _C._cuda_choose(self.prev_idx)
+            self.prev_idx = -1
 
 
 class device_of(device):

@@ -18,22 +18,23 @@ _CODES = {
 }  # fmt: skip
 
 
-def let_follow(stream: int | None) -> None:
-    """What the consumer's stream is given next comes after what this thread's has now."""
+def let_follow(stream: int | None, device: int) -> None:
+    """What the consumer's stream of a device gets next comes after what this thread's has now."""
     if stream == -1:
         return
     other = 0 if stream in (None, _LEGACY) else stream
-    mine = current_stream()
+    mine = current_stream(device)
     if other != mine.cuda_stream:
         event = Event()
         event.record(mine)
-        event.wait(ExternalStream(other))
+        event.wait(ExternalStream(other, device))
 
 
 def capsule_of(other: Any) -> Any:
     """The DLPack capsule of another library's array, which this thread's stream may use."""
     require("from_dlpack", RuntimeError)
-    return other.__dlpack__(stream=current_stream().cuda_stream or _LEGACY)
+    number = other.__dlpack_device__()[1]
+    return other.__dlpack__(stream=current_stream(number).cuda_stream or _LEGACY)
 
 
 def interface_of(tensor: Any) -> dict[str, Any]:
@@ -81,7 +82,9 @@ def tensor_of(other: Any) -> Any:
         strides = tuple(n // dtype.itemsize for n in strides)
     if any(n < 0 for n in strides):
         raise ValueError("as_tensor: negative strides are not supported")
-    stream = facts.get("stream")
-    if stream is not None and (0 if stream == _LEGACY else stream) != current_stream().cuda_stream:
-        ExternalStream(0 if stream == _LEGACY else stream).synchronize()
-    return _C._cuda_share(facts["data"][0], shape, strides, dtype, other)
+    shared = _C._cuda_share(facts["data"][0], shape, strides, dtype, other)
+    if (stream := facts.get("stream")) is not None:
+        theirs = ExternalStream(0 if stream == _LEGACY else stream, shared.device)
+        if theirs != current_stream(shared.device):
+            theirs.synchronize()
+    return shared

@@ -1,4 +1,4 @@
-"""How CUDA's libraries are found and the device is made ready: when a program first asks for it."""
+"""How CUDA's libraries are found and devices are made ready: when a program first asks for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import os
 import sys
 
 from rushlight import _C
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def library_folders() -> list[str]:
@@ -37,7 +41,7 @@ def found() -> tuple[int, str]:
 
 
 def start() -> str | None:
-    """Makes the device ready; says why when there is none."""
+    """Makes devices usable; says why when there is none."""
     count, why = found()
     if count == 0:
         return why
@@ -45,8 +49,28 @@ def start() -> str | None:
     return None
 
 
+def number_of(device: Any, name: str) -> int:
+    """The number of a device, given as a number, a device, a name or None: the one in use."""
+    require(name)
+    if device is None:
+        return _C._cuda_chosen()
+    if not isinstance(device, int):
+        place = _C.device(device)
+        if place.type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {place}")
+        device = place.index
+    if device is None or device == -1:
+        return _C._cuda_chosen()
+    if not 0 <= device < found()[0]:
+        raise AssertionError(
+            f"torch.cuda.{name}(): Invalid device id: there is no cuda:{device}, the devices are "
+            f"cuda:0 to cuda:{found()[0] - 1}"
+        )
+    return device
+
+
 def require(name: str, error: type[Exception] = AssertionError) -> None:
-    """The device is ready afterwards; raises, in the name of a function, when there is none."""
+    """Devices are usable afterwards; raises, in the name of a function, when there is none."""
     if not _C._cuda_started() and (why := start()) is not None:
         raise error(
             f"torch.cuda.{name}(): Torch not compiled with CUDA enabled: {why}; ask "

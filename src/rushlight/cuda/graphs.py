@@ -67,6 +67,7 @@ class CUDAGraph:
         require("CUDAGraph", RuntimeError)
         self._handle = _C._cuda_graph_new()
         self._pool: tuple[int, int] | None = None
+        self._generator: Any = None
         self._start = (0, 0)
         self._drawn = 0
 
@@ -86,14 +87,15 @@ class CUDAGraph:
         name = graph_pool_handle() if pool is None else pool
         _C._cuda_graph_begin(self._handle, name[0], _MODES[capture_error_mode])
         self._pool = name
-        self._start = random._generator._raw_state()
+        self._generator = random.generator_of()
+        self._start = self._generator._raw_state()
 
     def capture_end(self) -> None:
         """Ends the recording; the graph can be replayed then."""
-        seed, offset = random._generator._raw_state()
+        seed, offset = self._generator._raw_state()
         self._drawn = offset - self._start[1]
         # Nothing was drawn yet: every replay does.
-        random._generator._set_raw_state((seed, self._start[1]))
+        self._generator._set_raw_state((seed, self._start[1]))
         _C._cuda_graph_end(self._handle)
 
     def instantiate(self) -> None:
@@ -103,10 +105,10 @@ class CUDAGraph:
         """Runs the recorded work on this thread's stream."""
         if not self._drawn:
             return _C._cuda_graph_replay(self._handle, 0, 0)
-        seed, offset = random._generator._raw_state()
+        seed, offset = self._generator._raw_state()
         further = (offset - self._start[1]) % 2**64
         _C._cuda_graph_replay(self._handle, seed, further)
-        random._generator._set_raw_state((seed, offset + self._drawn))
+        self._generator._set_raw_state((seed, offset + self._drawn))
 
     def reset(self) -> None:
         """Forgets the recorded work and lets its memory go."""
@@ -149,6 +151,7 @@ class graph:
     """
 
     default_capture_stream: Stream | None = None
+    _streams: dict[int, Stream] = {}  # noqa: RUF012 -- one for each device
 
     def __init__(
         self,
@@ -159,7 +162,8 @@ class graph:
     ) -> None:
         require("graph", RuntimeError)
         if stream is None:
-            stream = graph.default_capture_stream = graph.default_capture_stream or Stream()
+            stream = graph._streams.get(_C._cuda_chosen()) or Stream()
+            graph._streams[stream.device_index] = graph.default_capture_stream = stream
         self.capture_stream = stream
         self.cuda_graph = cuda_graph
         self.pool = pool
@@ -168,7 +172,7 @@ class graph:
     def __enter__(self) -> None:
         import gc
 
-        _C._cuda_synchronize()
+        _C._cuda_synchronize(_C._cuda_chosen())
         gc.collect()  # what is freed while recording must not be freed by the device
         _C._cuda_memory_empty()
         self._outer = current_stream()

@@ -1,10 +1,10 @@
-"""The memory of the CUDA device: what tensors hold and what is kept for reuse."""
+"""The memory of CUDA devices: what tensors hold and what is kept for reuse."""
 
 from __future__ import annotations
 
 from rushlight import _C
 from rushlight._absent import failing
-from rushlight.cuda._start import found, require
+from rushlight.cuda._start import found, number_of
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -19,7 +19,13 @@ __all__ = [
     "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
-_fraction = 1.0
+_fractions: dict[int, float] = {}
+
+
+def _figures(device: Any) -> dict[str, int]:
+    """The allocator's figures; zeros where no device was used yet."""
+    number = number_of(device, "memory_stats") if _C._cuda_started() else 0
+    return _C._cuda_memory_stats(number)
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -29,7 +35,7 @@ def memory_allocated(device: Any = None) -> int:
     >>> torch.cuda.memory_allocated()
     0
     """
-    return _C._cuda_memory_stats()["allocated"]
+    return _figures(device)["allocated"]
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -39,7 +45,7 @@ def memory_reserved(device: Any = None) -> int:
     >>> torch.cuda.memory_reserved()
     0
     """
-    return _C._cuda_memory_stats()["reserved"]
+    return _figures(device)["reserved"]
 
 
 def max_memory_allocated(device: Any = None) -> int:
@@ -49,7 +55,7 @@ def max_memory_allocated(device: Any = None) -> int:
     >>> torch.cuda.max_memory_allocated()
     0
     """
-    return _C._cuda_memory_stats()["peak_allocated"]
+    return _figures(device)["peak_allocated"]
 
 
 def max_memory_reserved(device: Any = None) -> int:
@@ -59,7 +65,7 @@ def max_memory_reserved(device: Any = None) -> int:
     >>> torch.cuda.max_memory_reserved()
     0
     """
-    return _C._cuda_memory_stats()["peak_reserved"]
+    return _figures(device)["peak_reserved"]
 
 
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
@@ -76,7 +82,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
     if not _C._cuda_started():
         return OrderedDict()
-    s = _C._cuda_memory_stats()
+    s = _figures(device)
     figures: dict[str, Any] = {
         "allocated_bytes.all.allocated": None,
         "allocated_bytes.all.current": s["allocated"],
@@ -131,7 +137,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     reserved           0.0 MiB   peak          0.0 MiB
     blocks 0, allocations 0, segments 0, retries 0, out of memory 0
     """
-    s = _C._cuda_memory_stats()
+    s = _figures(device)
     rows = [
         f"{name:<10}{s[name] / 2**20:>12.1f} MiB   peak{s['peak_' + name] / 2**20:>13.1f} MiB"
         for name in ("allocated", "reserved")
@@ -154,11 +160,13 @@ def list_gpu_processes(device: Any = None) -> str:
         return "no CUDA device: no processes"
     import os
 
-    return f"GPU:0\nprocess {os.getpid()} uses {memory_reserved() / 2**20:.1f} MB GPU memory"
+    number = number_of(device, "list_gpu_processes")
+    used = memory_reserved(number) / 2**20
+    return f"GPU:{number}\nprocess {os.getpid()} uses {used:.1f} MB GPU memory"
 
 
 def empty_cache() -> None:
-    """Gives memory that no tensor uses back to the device.
+    """Gives memory that no tensor uses back to the devices.
 
     ``rushlight.empty_cache()`` does it for the CPU.
 
@@ -174,7 +182,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     >>> import rushlight as torch
     >>> torch.cuda.reset_peak_memory_stats()
     """
-    _C._cuda_memory_reset_peak()
+    if _C._cuda_started():
+        _C._cuda_memory_reset_peak(number_of(device, "reset_peak_memory_stats"))
 
 
 reset_accumulated_memory_stats = reset_peak_memory_stats
@@ -188,8 +197,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     >>> if torch.cuda.is_available():
     ...     free, total = torch.cuda.mem_get_info()
     """
-    require("mem_get_info")
-    return _C._cuda_memory_info()
+    return _C._cuda_memory_info(number_of(device, "mem_get_info"))
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
@@ -199,12 +207,12 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     >>> if torch.cuda.is_available():
     ...     torch.cuda.set_per_process_memory_fraction(1.0)
     """
-    global _fraction
-    require("set_per_process_memory_fraction")
+    number = number_of(device, "set_per_process_memory_fraction")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    _fraction = float(fraction)
-    _C._cuda_memory_limit(int(fraction * _C._cuda_memory_info()[1]) if fraction < 1 else -1)
+    _fractions[number] = float(fraction)
+    total = _C._cuda_memory_info(number)[1]
+    _C._cuda_memory_limit(number, int(fraction * total) if fraction < 1 else -1)
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
@@ -214,8 +222,7 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.get_per_process_memory_fraction() <= 1
     """
-    require("get_per_process_memory_fraction")
-    return _fraction
+    return _fractions.get(number_of(device, "get_per_process_memory_fraction"), 1.0)
 
 
 memory_usage = failing("cuda", "memory_usage", "How busy a device's memory is.")
