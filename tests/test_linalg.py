@@ -45,6 +45,23 @@ def test_factors_multiply_to_the_matrix(dtype, shape):
     )
 
 
+@pytest.mark.parametrize("scale", [1, 1e30])
+@pytest.mark.parametrize("shape", [(200, 200), (260, 200), (450, 200), (200, 210)])
+def test_large_factors_multiply_to_the_matrix(shape, scale):
+    """Cut into blocks, unless the numbers are so large that LAPACK scales them."""
+    a = matrix(*shape, dtype=torch.float32)
+    for full in (False, True):
+        u, s, vh = torch.linalg.svd(a * scale, full_matrices=full)
+        check(u[:, :200] * (s / scale) @ vh[:200], a, **close(a.dtype))
+        check(u.mT @ u, torch.eye(u.shape[1]), **close(a.dtype))
+        check(vh @ vh.mT, torch.eye(vh.shape[0]), **close(a.dtype))
+    b = a[:200, :200] + a[:200, :200].mT
+    for part in "LU":
+        w, v = torch.linalg.eigh(b * scale, UPLO=part)
+        check(v * (w / scale) @ v.mT, b, **close(a.dtype))
+        check(v.mT @ v, torch.eye(200), **close(a.dtype))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (0, 0), (0, 2, 2), (1, 1)])
 def test_square_factors_multiply_to_the_matrix(dtype, shape):

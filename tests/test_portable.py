@@ -33,3 +33,12 @@ def test_libstdcxx_may_be_that_of_gcc_8(extension):
 
 def test_libmvec_is_looked_up_and_not_required(extension):
     assert extension.count(b"libmvec.so.1") <= 1  # a requirement would be written down once more
+
+
+def test_its_threads_storage_fits_beside_that_of_others(extension):
+    """What a library that is loaded late gets of it is 1,664 bytes in glibc, for all together."""
+    start, size, count = (int.from_bytes(extension[at : at + n], "little")
+                          for at, n in ((32, 8), (54, 2), (56, 2)))  # fmt: skip
+    headers = [extension[start + size * i : start + size * (i + 1)] for i in range(count)]
+    sizes = [int.from_bytes(h[40:48], "little") for h in headers if h[:4] == b"\x07\0\0\0"]
+    assert sum(sizes) <= 1200

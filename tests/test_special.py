@@ -9,6 +9,7 @@ import rushlight as torch
 from support import values
 
 special = torch.special
+INF, NAN = math.inf, math.nan
 # (arguments..., value).
 VALUES = {
     "bessel_j0": [
@@ -16,6 +17,8 @@ VALUES = {
         (0.3, 0.9776262465382961),
         (1.0, 0.7651976865579666),
         (2.5, -0.048383776468198),
+        (5.9, 0.12203335459282277),
+        (6.1, 0.1772914222427434),
         (7.9, 0.19436184484127825),
         (8.1, 0.14751745404437766),
         (15.0, -0.014224472826780772),
@@ -28,6 +31,8 @@ VALUES = {
         (0.3, 0.148318816273104),
         (1.0, 0.4400505857449335),
         (2.5, 0.49709410246427405),
+        (5.9, -0.2951424447290161),
+        (6.1, -0.25586477255838314),
         (7.9, 0.2191793999217512),
         (8.1, 0.24760776698159287),
         (15.0, 0.20510403861352275),
@@ -40,6 +45,8 @@ VALUES = {
         (0.3, -0.8072735778045195),
         (1.0, 0.08825696421567696),
         (2.5, 0.4980703596152319),
+        (5.9, -0.3043659299971516),
+        (6.1, -0.26943493043123845),
         (7.9, 0.20652094814437577),
         (8.1, 0.23809132870223482),
         (15.0, 0.20546429603891828),
@@ -52,6 +59,8 @@ VALUES = {
         (0.3, -2.2931051383885293),
         (1.0, -0.7812128213002887),
         (2.5, 0.1459181379667858),
+        (5.9, -0.14807715253097906),
+        (6.1, -0.19981220448930612),
         (7.9, -0.18172107728057313),
         (8.1, -0.13314879595249593),
         (15.0, 0.02107362803687351),
@@ -218,6 +227,17 @@ VALUES = {
         (0.75, 0.6744897501960817),
         (0.999, 3.090232306167813),
     ],
+    "digamma": [
+        (-7.3, 4.33730730551005),
+        (-1.3, 2.8825405488661673),
+        (1e-06, -1000000.5772140201),
+        (0.5, -1.9635100260214235),
+        (1.0, -0.5772156649015329),
+        (2.5, 0.7031566406452432),
+        (9.9, 2.2411803166063815),
+        (10.1, 2.262214357094148),
+        (1000000.0, 13.815510057964191),
+    ],
     "zeta": [
         (1.001, 0.5, 1001.9648639703559),
         (1.5, 0.001, 31625.386966911912),
@@ -309,6 +329,31 @@ def test_floats_are_rounded_doubles(name):
         )
 
 
+def test_lgamma_of_floats():
+    x = torch.linspace(-9.9, 30, 4001)
+    expected = values(torch.lgamma(x.double()))
+    np.testing.assert_allclose(values(torch.lgamma(x)), expected, rtol=3e-7)
+    assert torch.lgamma(torch.tensor([1.0, 2.0])).tolist() == [0, 0]
+    ends = torch.tensor([0.0, -0.0, -3.0, INF, -INF, NAN])
+    np.testing.assert_array_equal(values(torch.lgamma(ends)), [INF] * 5 + [NAN])
+
+
+def test_bessel_functions_of_large_numbers():
+    x = torch.tensor([1e10, 3e38, 1e300, INF], dtype=torch.float64)
+    expected = [-7.676508175684158e-06, -3.333565836180375e-20, -1.3681360450342481e-151, 0]
+    np.testing.assert_allclose(values(special.bessel_j1(x)), expected, rtol=1e-14)
+    assert special.bessel_y0(x)[-1] == 0
+
+
+def test_a_result_does_not_depend_on_its_neighbours():
+    """Lanes of a vector stop where each of them has converged."""
+    torch.manual_seed(0)
+    a, x = 40 * torch.rand(2, 200, dtype=torch.float64)
+    for function in (special.gammainc, special.gammaincc):
+        alone = [function(a[i], x[i]).item() for i in range(200)]
+        assert function(a, x).tolist() == alone
+
+
 @pytest.mark.parametrize(
     ("function", "which", "label"),
     [(special.gammainc, 0, "in a"), (special.zeta, 0, "in s")],
@@ -350,9 +395,6 @@ def test_degrees_are_tensors_or_numbers_and_are_cut():
     assert special.legendre_polynomial_p(x, torch.tensor([1, 2])).tolist() == [0.5, 5.5]
     assert special.legendre_polynomial_p(x, 2.9).tolist() == [-0.125, 5.5]
     assert special.legendre_polynomial_p(0.5, torch.tensor([0.0, -1.0])).tolist() == [1, 0]
-
-
-INF, NAN = math.inf, math.nan
 
 
 @pytest.mark.parametrize(

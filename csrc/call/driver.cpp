@@ -378,9 +378,10 @@ void run_cast(const OpRecord& op, Values args, void* result) {
   each_tensor(op, args, [&](const Var& v) {
     if (v && v.device().type == Device::CUDA) device = v.device();
   });
-  if (!autocasts_on(device)) return execute(op, args, result);
-  DType target = op.autocast == Autocast::Full ? DType::F32 : autocast_dtype_on(device);
-  if (op.autocast == Autocast::Widest)
+  Autocast policy = autocasts_on(device) ? autocast_on(op.autocast, device) : Autocast::None;
+  if (policy == Autocast::None) return execute(op, args, result);
+  DType target = policy == Autocast::Full ? DType::F32 : autocast_dtype_on(device);
+  if (policy == Autocast::Widest)
     each_tensor(op, args, [&](const Var& v) {
       if (is_castable(v) && v.dtype() != target) target = DType::F32;
     });

@@ -70,7 +70,6 @@ RL_FUNCTION(erfc)
 RL_FUNCTION(floor)
 RL_FUNCTION(ceil)
 RL_FUNCTION(trunc)
-RL_FUNCTION(lgamma)
 #undef RL_FUNCTION
 #undef RL_WIDER_FUNCTION
 

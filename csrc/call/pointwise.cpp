@@ -1,7 +1,9 @@
 #include "call/pointwise.h"
 
+#include <algorithm>
 #include <unordered_map>
 
+#include "autograd/autocast_devices.h"
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
@@ -279,12 +281,22 @@ Var run_shared(const Pointwise& op, const Var* in, const double* params) {
   return shared(key, [&] { return run_plain(op, in, params, nullptr, false); });
 }
 
+bool is_on_cuda(const Var& v) { return v && v.device().type == Device::CUDA; }
+
 [[gnu::noinline]] Var run_in_modes(const Pointwise& op, const Var* in, const double* params,
                                    Tensor* into, bool inplace) {
   Profiled event;
   if (modes.profiled) [[unlikely]] {
     event.op(inplace ? (std::string(op.name) + "_").c_str() : op.name);
     for (int i = 0; i < op.inputs; i++) event.shape(in[i]);
+  }
+  bool casts = op.full_on_cuda && !into && device_autocast.cuda && modes.autocast;
+  if (casts) casts = std::any_of(in, in + op.inputs, is_on_cuda);
+  if (casts) [[unlikely]] {
+    Var wide[3];
+    for (int i = 0; i < op.inputs; i++) wide[i] = autocast(in[i], DType::F32);
+    WithoutAutocast off;
+    return run_pointwise(op, wide, params);
   }
   if (into && batched_tensors) [[unlikely]]
     if (is_batched_write(op, in, into)) return write_batched(op, in, params, into, inplace);
@@ -333,8 +345,8 @@ void run_general(kernel::Lanes kernel, const double* params, DType compute, DTyp
 
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
                   bool inplace) {
-  if (into || modes.profiled || modes.shares || dual_levels || batched_tensors || recording ||
-      devices_mix || saved_hooks.stack || op.validate) [[unlikely]]
+  if (into || modes.profiled || modes.autocast || modes.shares || dual_levels || batched_tensors ||
+      recording || devices_mix || saved_hooks.stack || op.validate) [[unlikely]]
     return run_in_modes(op, in, params, into, inplace);
   const Tensor* operands[] = {in[0].get(), op.inputs > 1 ? in[1].get() : nullptr,
                               op.inputs > 2 ? in[2].get() : nullptr};

@@ -69,6 +69,7 @@ struct Pointwise {
   bool any_sign;       // what it computes of int64 holds for the bits of uint64 too
   bool takes_float8;   // what it computes of float holds for float8
   bool moves;          // elements of the result are elements of the inputs
+  bool full_on_cuda;   // computed in float32 there, in a region of mixed precision
   void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
   double cost;
   kernel::Lanes forward[kDTypes];
@@ -121,7 +122,9 @@ struct PointwiseDefaults {
   static constexpr bool wraps = false;  // sums and products: integers wrap around
   static constexpr bool whole_history = false;
   static constexpr bool wide_numbers = false;
-  static constexpr bool scalar = false;  // calls code of some size: there is nothing to vectorise
+  // Calls code of some size, so there is nothing to vectorise: at all, in the loop over doubles, in
+  // the derivatives.
+  static constexpr bool scalar = false, scalar_doubles = false, scalar_partials = false;
   static constexpr bool inplace = true;
   static constexpr bool function = true;
   static constexpr bool method = true;
@@ -184,10 +187,17 @@ using PartialType =
     decltype(partial_of<Op, K, V>(std::declval<V>(), std::declval<V>(), std::declval<V>(), nullptr,
                                   std::declval<V>(), Indices<Op>{}));
 
-// Whether an element's bits may depend on the vector width: functions of libmvec. The last, partial
-// vector is then padded, so that a result never depends on the element's place.
+// Whether a loop becomes vectors.
+template <class Op, class T>
+inline constexpr bool kVectors = std::is_floating_point_v<T> && !Op::scalar &&
+                                 !(Op::scalar_doubles && std::is_same_v<T, double>);
+template <class Op, class T>
+inline constexpr bool kPartialVectors =
+    std::is_floating_point_v<T> && !Op::scalar && !Op::scalar_partials;
+// Whether an element's bits may then depend on the vector width: functions of libmvec. The last,
+// partial vector is padded, so that a result never depends on the element's place.
 template <class Op>
-inline constexpr bool kPadded = Op::cost >= 4 && !Op::scalar;
+inline constexpr bool kPadded = Op::cost >= 4;
 inline constexpr int64_t kLanes = 16;
 template <class T>
 RL_INLINE void pad(T* vector, const T* from, int64_t count) {
@@ -222,7 +232,7 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
   const T* b = reinterpret_cast<const T*>(in[Op::inputs > 1 ? 1 : 0]);
   const T* c = reinterpret_cast<const T*>(in[Op::inputs > 2 ? 2 : 0]);
   const Params<typename Lane<Op, T>::V, Op::params> p(params);
-  if constexpr (!kPadded<Op> || !std::is_floating_point_v<T>) {
+  if constexpr (!kPadded<Op> || !kVectors<Op, T>) {
     forward_run<Op, T>(y, a, b, c, p.p, n);
   } else {
     int64_t whole = n / kLanes * kLanes;
@@ -258,7 +268,7 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
   const T* c = has(saves, Save::C) ? reinterpret_cast<const T*>(in[3]) : g;
   const T* o = has(saves, Save::Out) ? reinterpret_cast<const T*>(in[Op::inputs + 1]) : g;
   const Params<T, Op::params> p(params);
-  if constexpr (!kPadded<Op> || !std::is_floating_point_v<T>) {
+  if constexpr (!kPadded<Op> || !kPartialVectors<Op, T>) {
     backward_run<Op, K, T>(y, g, a, b, c, o, p.p, n);
   } else {
     int64_t whole = n / kLanes * kLanes;
@@ -296,9 +306,9 @@ RL_V4 RL_WHOLE void loop_v4(char* out, const char* const* in, const double* para
 }
 #endif
 // The loop, compiled for this machine where elements are floats or doubles.
-template <class Op, class T, kernel::Lanes body>
+template <bool Vectors, kernel::Lanes body>
 kernel::Lanes loop() {
-  if constexpr (Op::scalar || !std::is_floating_point_v<T>) return plain_loop<body>;
+  if constexpr (!Vectors) return plain_loop<body>;
 #if RL_LEVELS
   else return cpu::for_level(loop_v4<body>, loop_v3<body>, loop_v1<body>);
 #else
@@ -310,7 +320,7 @@ template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
-  p.forward[d] = loop<Op, T, forward_body<Op, T>>();
+  p.forward[d] = loop<kVectors<Op, T>, forward_body<Op, T>>();
   using Stored = std::conditional_t<
       std::is_same_v<R, bool>, Bool,
       std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>>;
@@ -350,11 +360,14 @@ void add_partial(Pointwise& p) {
     partial.unit = -1;
   } else {
     partial.saves = Op::saves[K];
-    partial.kernel[int(DType::F32)] = loop<Op, float, backward_body<Op, K, float>>();
-    partial.kernel[int(DType::F64)] = loop<Op, double, backward_body<Op, K, double>>();
+    partial.kernel[int(DType::F32)] =
+        loop<kPartialVectors<Op, float>, backward_body<Op, K, float>>();
+    partial.kernel[int(DType::F64)] =
+        loop<kPartialVectors<Op, double>, backward_body<Op, K, double>>();
     if constexpr (has(Op::types, Types::Complex)) {
-      partial.kernel[int(DType::C64)] = loop<Op, c64, backward_body<Op, K, c64>>();
-      partial.kernel[int(DType::C128)] = loop<Op, c128, backward_body<Op, K, c128>>();
+      partial.kernel[int(DType::C64)] = loop<kPartialVectors<Op, c64>, backward_body<Op, K, c64>>();
+      partial.kernel[int(DType::C128)] =
+          loop<kPartialVectors<Op, c128>, backward_body<Op, K, c128>>();
     }
     partial.tensor = tensor_partial<Op, K>;
     partial.symbol = partial_symbol<Op, K>;
@@ -385,6 +398,7 @@ Pointwise make_pointwise() {
   p.any_sign = Op::wraps || requires { Op::any_sign; };
   p.takes_float8 = requires { Op::takes_float8; };
   p.moves = requires { Op::moves; };
+  p.full_on_cuda = requires { Op::full_on_cuda; };
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
   p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {

@@ -28,6 +28,7 @@ constexpr kernel::LinalgTable meta_linalg = {
 const kernel::LinalgTable* linalg_tables[] = {&cpu_linalg, nullptr, &meta_linalg};
 
 const kernel::LinalgTable& linalg_on(const Var& v) {
+  on(v);
   const kernel::LinalgTable* found = linalg_tables[v.device().type];
   if (!found)
     fail_as(PyExc_NotImplementedError,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/planes.h"
 
 namespace rl::cpu {
 namespace {
@@ -150,20 +150,15 @@ RL_INLINE void spread_row(const Axis<C>& axis, const C* y, C* x) {
   for (int64_t j = r.end; j < axis.map.output; ++j) one(j);
 }
 
-template <class C, class T>
-RL_INLINE void add_row(const T* __restrict x, C w, int64_t n, C* __restrict sum) {
+template <class C>
+RL_INLINE void add_row(const C* __restrict x, C w, int64_t n, C* __restrict sum) {
   if (w == C(1)) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) sum[i] += C(x[i]);
+    for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
   } else {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) sum[i] += C(x[i]) * w;
+    for (int64_t i = 0; i < n; ++i) sum[i] += x[i] * w;
   }
-}
-
-template <class C, class T>
-RL_INLINE void put_row(const C* __restrict x, int64_t n, T* __restrict y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = T(x[i]);
 }
 
 template <class C>
@@ -175,7 +170,7 @@ RL_INLINE void divide_row(C* x, const C* divisor, C common, int64_t n) {
   }
 }
 
-template <class T, class C>
+template <class C>
 struct Mapper {
   Axis<C> d, h, w;
   std::vector<C> columns;  // the divisors of a row
@@ -200,33 +195,29 @@ struct Mapper {
   }
 
   // The rows that output row (i, j) is made of, added up; a single one is read in place.
-  RL_INLINE const C* sum_of_rows(const T* x, int64_t i, int64_t j, C* sums) const {
+  RL_INLINE const C* sum_of_rows(const C* x, int64_t i, int64_t j, C* sums) const {
     int64_t a = d.begin(i), b = h.begin(j);
-    if constexpr (std::is_same_v<T, C>) {
-      if (d.end(i) == a + 1 && h.end(j) == b + 1 && d.weight_at(a) * h.weight_at(b) == C(1)) {
-        return x + (d.at(a) * h.map.input + h.at(b)) * w.map.input;
-      }
-    }
+    if (d.end(i) == a + 1 && h.end(j) == b + 1 && d.weight_at(a) * h.weight_at(b) == C(1))
+      return x + (d.at(a) * h.map.input + h.at(b)) * w.map.input;
     std::fill(sums, sums + w.map.input, C(0));
     each_row(i, j, [&](int64_t at, C weight) { add_row(x + at, weight, w.map.input, sums); });
     return sums;
   }
 
-  RL_CLONES void forward(const T* x, T* y, C* sums, C* row) const {
+  RL_CLONES void forward(const C* x, C* y, C* sums) const {
     for (int64_t i = 0; i < d.map.output; ++i) {
       for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
-        sum_row(w, sum_of_rows(x, i, j, sums), row);
-        divide(row, i, j);
-        put_row(row, w.map.output, y);
+        sum_row(w, sum_of_rows(x, i, j, sums), y);
+        divide(y, i, j);
       }
     }
   }
 
-  RL_CLONES void transposed(const T* y, C* x, C* sums, C* row) const {
+  RL_CLONES void transposed(const C* y, C* x, C* sums, C* row) const {
     std::fill(x, x + large(), C(0));
     for (int64_t i = 0; i < d.map.output; ++i) {
       for (int64_t j = 0; j < h.map.output; ++j, y += w.map.output) {
-        for (int64_t k = 0; k < w.map.output; ++k) row[k] = C(y[k]);
+        std::copy(y, y + w.map.output, row);
         divide(row, i, j);
         spread_row(w, row, sums);
         each_row(i, j, [&](int64_t at, C weight) { add_row(sums, weight, w.map.input, x + at); });
@@ -235,58 +226,32 @@ struct Mapper {
   }
 };
 
-template <class F>
-void with_types(DType d, const F& f) {
-  visit(d, [&]<class T>(T zero) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) f(zero, zero);
-    else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) f(zero, float());
-    else if constexpr (std::is_integral_v<T> || std::is_same_v<T, Bool>) f(zero, int64_t());
-  });
-}
-
-template <class T, class C>
-void transpose(int64_t planes, const AxisMaps& axes, const T* y, T* x) {
-  Mapper<T, C> m(axes);
-  int64_t large = m.large(), small = m.small();
-  parallel_for(planes, grain(large + small), [&](int64_t begin, int64_t end) {
-    std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
-    std::vector<C> plane(size_t(std::is_same_v<T, C> ? 0 : large));
-    for (int64_t p = begin; p < end; ++p) {
-      const T* from = y + p * small;
-      T* to = x + p * large;
-      if constexpr (std::is_same_v<T, C>) {
-        m.transposed(from, to, sums.data(), row.data());
-      } else {
-        m.transposed(from, plane.data(), sums.data(), row.data());
-        put_row(plane.data(), large, to);
-      }
-    }
-  });
-}
-
 }  // namespace
 
-void map_axes(DType dtype, int64_t planes, const AxisMaps& axes, const void* x, void* y) {
-  with_types(dtype, [&]<class T, class C>(T, C) {
-    Mapper<T, C> m(axes);
-    int64_t large = m.large(), small = m.small();
-    parallel_for(planes, grain(large + small), [&](int64_t begin, int64_t end) {
-      std::vector<C> sums(size_t(m.w.map.input)), row(size_t(m.w.map.output));
-      for (int64_t p = begin; p < end; ++p) {
-        m.forward(static_cast<const T*>(x) + p * large, static_cast<T*>(y) + p * small, sums.data(),
-                  row.data());
-      }
+void map_axes(DType d, int64_t planes, const AxisMaps& axes, const void* x, void* y) {
+  auto run = [&]<class C>(C) {
+    Mapper<C> m(axes);
+    each_plane<C>(d, planes, grain(m.large() + m.small()), x, m.large(), y, m.small(), [&] {
+      return [&m, sums = std::vector<C>(size_t(m.w.map.input))](
+                 int64_t, const C* from, C* to) mutable { m.forward(from, to, sums.data()); };
     });
-  });
+  };
+  if (is_floating(d)) d == DType::F64 ? run(double()) : run(float());
+  else run(int64_t());
 }
 
-// Gradients are floating: other types are not compiled.
-void map_axes_transposed(DType dtype, int64_t planes, const AxisMaps& axes, const void* y,
-                         void* x) {
-  with_types(dtype, [&]<class T, class C>(T, C) {
-    if constexpr (!std::is_floating_point_v<C>) return;
-    else transpose<T, C>(planes, axes, static_cast<const T*>(y), static_cast<T*>(x));
-  });
+// Gradients are floating.
+void map_axes_transposed(DType d, int64_t planes, const AxisMaps& axes, const void* y, void* x) {
+  auto run = [&]<class C>(C) {
+    Mapper<C> m(axes);
+    each_plane<C>(d, planes, grain(m.large() + m.small()), y, m.small(), x, m.large(), [&] {
+      return [&m, sums = std::vector<C>(size_t(m.w.map.input)),
+              row = std::vector<C>(size_t(m.w.map.output))](int64_t, const C* from, C* to) mutable {
+        m.transposed(from, to, sums.data(), row.data());
+      };
+    });
+  };
+  d == DType::F64 ? run(double()) : run(float());
 }
 
 }  // namespace rl::cpu

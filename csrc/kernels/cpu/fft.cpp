@@ -24,6 +24,7 @@ template <class T>
 struct Chunk {
   enum Kind { Rows, Columns, First, Second, RealRows, RowsToReal } kind;
   const Plan<T>* plan;
+  int64_t lanes;
   const T* x;
   T* y;
   int lines;       // of this chunk, at most the lanes (twice as many where two share a lane)
@@ -177,7 +178,7 @@ int width() {
 }
 template <class T>
 void run(const Chunk<T>& c) {
-  switch (width()) {
+  switch (int(c.lanes) * int(sizeof(T))) {
     case 64: return run512(c);
     case 32: return run256(c);
     default: return run128(c);
@@ -191,9 +192,19 @@ void run(const Chunk<T>& c) {
 }
 #endif
 
+// How many lanes lines go in: of many rows as many as there are, or half of them where their
+// buffers stay in the first-level cache for that.
 template <class T>
-int lane_count() {
-  return width() / int(sizeof(T));
+int64_t lane_count(int64_t n, bool rows) {
+  const bool fewer = rows && n > 128 && n <= 512 && width() > 32;
+  return (fewer ? 32 : width()) / int64_t(sizeof(T));
+}
+// Of a single line: those that its cut into rows fills, at least 16 bytes.
+template <class T>
+int64_t single_lanes(const Plan<T>& plan) {
+  int64_t lanes = width() / int64_t(sizeof(T));
+  while (lanes > 16 / int64_t(sizeof(T)) && plan.rows < lanes) lanes /= 2;
+  return lanes;
 }
 
 // ---- one long line as a matrix [rows, columns]: transforms of the columns, factors, transforms of the
@@ -201,22 +212,32 @@ int lane_count() {
 
 template <class T>
 struct Split {
-  int64_t rows, columns;
+  int64_t rows, columns, lanes;
   std::shared_ptr<const Plan<T>> first, second;
   std::vector<std::complex<T>> base;  // [columns / lanes, rows]
   std::vector<std::complex<T>> lane;  // [rows, lanes]
 };
 
+// Lines beyond which several threads share one. On a single thread the last chunk of a pass reaches
+// back into the one before, so that it is whole.
+constexpr int64_t kSharedLine = int64_t(1) << 16;
+
+inline int64_t chunk_start(int64_t n, int64_t count, int64_t lanes, int64_t chunk) {
+  return n > kSharedLine ? chunk * lanes : std::min(chunk * lanes, count - lanes);
+}
+
 template <class T>
 std::shared_ptr<const Split<T>> make_split(int64_t n) {
   auto split = std::make_shared<Split<T>>();
-  const int64_t lanes = lane_count<T>();
+  const int64_t lanes = split->lanes = single_lanes(*plan_of<T>(n));
   split->rows = divisor(n);
   split->columns = n / split->rows;
   split->first = plan_of<T>(split->rows);
   split->second = plan_of<T>(split->columns);
-  for (int64_t j = 0; j < split->columns; j += lanes)
+  for (int64_t c = 0; c * lanes < split->columns; c++) {
+    const int64_t j = chunk_start(n, split->columns, lanes, c);
     for (int64_t k = 0; k < split->rows; k++) split->base.push_back(root<T>(k * j, n));
+  }
   for (int64_t k = 0; k < split->rows; k++)
     for (int64_t l = 0; l < lanes; l++) split->lane.push_back(root<T>(k * l, n));
   return split;
@@ -230,31 +251,32 @@ std::shared_ptr<const Split<T>> split_of(int64_t n) {
 
 template <class T>
 bool is_splittable(const Plan<T>& plan) {
-  const int64_t lanes = lane_count<T>();
-  return plan.n >= 4 * lanes * lanes && plan.rows >= lanes;
+  return plan.rows >= single_lanes(plan);
 }
 
 template <class T>
 void split_line(int64_t n, const T* x, T* y, bool inverse, T scale) {
   const auto split = split_of<T>(n);
-  const int64_t lanes = lane_count<T>(), rows = split->rows, columns = split->columns;
+  const int64_t lanes = split->lanes, rows = split->rows, columns = split->columns;
   T* middle = static_cast<T*>(line_room.get(size_t(n) * 2 * sizeof(T)));
   const auto passes = [&](int64_t count, const auto& body) {
     const int64_t chunks = (count + lanes - 1) / lanes;
-    parallel_for(chunks, std::max<int64_t>(1, (int64_t(1) << 16) / (lanes * (n / count))),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t c = begin; c < end; c++)
-                     body(c, c * lanes, int(std::min(lanes, count - c * lanes)));
-                 });
+    const int64_t grain = n > kSharedLine ? kSharedLine / (lanes * (n / count)) : chunks;
+    parallel_for(chunks, std::max<int64_t>(1, grain), [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; c++) {
+        const int64_t first = chunk_start(n, count, lanes, c);
+        body(c, first, int(std::min(lanes, count - first)));
+      }
+    });
   };
   passes(columns, [&](int64_t c, int64_t j, int lines) {
-    run<T>({Chunk<T>::First, split->first.get(), x + 2 * j, middle + 2 * j * rows, lines,
+    run<T>({Chunk<T>::First, split->first.get(), lanes, x + 2 * j, middle + 2 * j * rows, lines,
             2 * columns, 2 * rows, inverse, T(1), split->base.data() + c * rows,
             split->lane.data()});
   });
   passes(rows, [&](int64_t, int64_t k, int lines) {
-    run<T>({Chunk<T>::Second, split->second.get(), middle + 2 * k, y + 2 * k, lines, 2 * rows,
-            2 * rows, inverse, scale, nullptr, nullptr});
+    run<T>({Chunk<T>::Second, split->second.get(), lanes, middle + 2 * k, y + 2 * k, lines,
+            2 * rows, 2 * rows, inverse, scale, nullptr, nullptr});
   });
   line_room.trim();
 }
@@ -327,7 +349,8 @@ void one_line(int64_t n, const T* x, T* y, bool inverse, T scale) {
   const auto plan = plan_of<T>(n);
   if (!plan->direct) return chirp_line<T>(n, x, 2, y, 2, inverse, scale);
   if (is_splittable(*plan)) return split_line<T>(n, x, y, inverse, scale);
-  run<T>({Chunk<T>::Rows, plan.get(), x, y, 1, 2 * n, 2 * n, inverse, scale, nullptr, nullptr});
+  run<T>({Chunk<T>::Rows, plan.get(), single_lanes(*plan), x, y, 1, 2 * n, 2 * n, inverse, scale,
+          nullptr, nullptr});
 }
 
 // Elements of a line beyond which its lanes leave the second-level cache.
@@ -337,7 +360,7 @@ template <class T>
 void complex_lines(int64_t outer, int64_t n, int64_t inner, const T* x, T* y, bool inverse,
                    T scale) {
   const auto plan = plan_of<T>(n);
-  const int64_t lanes = lane_count<T>(), lines = outer * inner;
+  const int64_t lanes = lane_count<T>(n, inner == 1), lines = outer * inner;
   const int64_t grain = std::max<int64_t>(1, (int64_t(1) << 15) / n);
   if (!plan->direct) {
     parallel_for(lines, grain, [&](int64_t begin, int64_t end) {
@@ -357,7 +380,7 @@ void complex_lines(int64_t outer, int64_t n, int64_t inner, const T* x, T* y, bo
       for (int64_t c = begin; c < end; c++) {
         int64_t first = c % each * lanes,
                 at = 2 * (rows ? first * n : c / each * n * inner + first);
-        run<T>({rows ? Chunk<T>::Rows : Chunk<T>::Columns, plan.get(), x + at, y + at,
+        run<T>({rows ? Chunk<T>::Rows : Chunk<T>::Columns, plan.get(), lanes, x + at, y + at,
                 int(std::min(lanes, across - first)), rows ? 2 * n : 2 * inner,
                 rows ? 2 * n : 2 * inner, inverse, scale, nullptr, nullptr});
       }
@@ -442,7 +465,7 @@ void real_by_chirp(int64_t rows, int64_t n, const T* x, T* y, bool to_real, T sc
 
 template <class T>
 void real_lines(int64_t rows, int64_t n, const T* x, T* y, bool to_real, T scale) {
-  const int64_t bins = n / 2 + 1, lanes = lane_count<T>();
+  const int64_t bins = n / 2 + 1, lanes = lane_count<T>(n, true);
   const auto plan = plan_of<T>(n);
   if (!plan->direct) return real_by_chirp<T>(rows, n, x, y, to_real, scale);
   if (n % 2 == 0 && n >= 16 &&
@@ -454,19 +477,19 @@ void real_lines(int64_t rows, int64_t n, const T* x, T* y, bool to_real, T scale
     return;
   }
   const int64_t pair = 2 * lanes, grain = (int64_t(1) << 15) / (n * pair);
-  parallel_for((rows + pair - 1) / pair, std::max<int64_t>(1, grain),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t c = begin; c < end; c++) {
-                   int64_t first = c * pair;
-                   int count = int(std::min(pair, rows - first));
-                   if (to_real)
-                     run<T>({Chunk<T>::RowsToReal, plan.get(), x + 2 * first * bins, y + first * n,
-                             count, 2 * bins, n, true, scale, nullptr, nullptr});
-                   else
-                     run<T>({Chunk<T>::RealRows, plan.get(), x + first * n, y + 2 * first * bins,
-                             count, n, 2 * bins, false, scale, nullptr, nullptr});
-                 }
-               });
+  parallel_for(
+      (rows + pair - 1) / pair, std::max<int64_t>(1, grain), [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; c++) {
+          int64_t first = c * pair;
+          int count = int(std::min(pair, rows - first));
+          if (to_real)
+            run<T>({Chunk<T>::RowsToReal, plan.get(), lanes, x + 2 * first * bins, y + first * n,
+                    count, 2 * bins, n, true, scale, nullptr, nullptr});
+          else
+            run<T>({Chunk<T>::RealRows, plan.get(), lanes, x + first * n, y + 2 * first * bins,
+                    count, n, 2 * bins, false, scale, nullptr, nullptr});
+        }
+      });
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/planes.h"
 
 namespace rl::cpu {
 namespace {
@@ -16,12 +16,7 @@ constexpr int64_t kBlock = 16;  // elements of a row that a loop of known length
 template <class Tap>
 constexpr Tap kNoTap = std::numeric_limits<Tap>::max();
 
-// The type in which values are compared, how many fill a register, and one of its size to number
-// taps in.
-template <class T>
-using Compared =
-    std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float,
-                       std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4, int32_t, T>>;
+// How many of the type that is computed in fill a register, and one of its size to number taps in.
 template <class C>
 constexpr int64_t kLanes = 64 / int64_t(sizeof(C));
 template <class C>
@@ -51,20 +46,20 @@ RL_INLINE void pool_block(const C* __restrict in, const int64_t* offsets, int64_
 }
 
 // Every second element.
-template <class T, class C>
-RL_INLINE void deal(const T* __restrict from, int64_t n, C* __restrict even, C* __restrict odd) {
+template <class C>
+RL_INLINE void deal(const C* __restrict from, int64_t n, C* __restrict even, C* __restrict odd) {
   constexpr int64_t L = kLanes<C>;
   int64_t i = 0;
   for (; i + L <= n; i += L) {
 #pragma omp simd
     for (int64_t l = 0; l < L; ++l) {
-      even[i + l] = C(from[2 * (i + l)]);
-      odd[i + l] = C(from[2 * (i + l) + 1]);
+      even[i + l] = from[2 * (i + l)];
+      odd[i + l] = from[2 * (i + l) + 1];
     }
   }
   for (; i < n; ++i) {
-    even[i] = C(from[2 * i]);
-    odd[i] = C(from[2 * i + 1]);
+    even[i] = from[2 * i];
+    odd[i] = from[2 * i + 1];
   }
 }
 
@@ -81,10 +76,9 @@ struct Reach {
   }
 };
 
-template <class T, class Tap>
+template <class C, class Tap>
 class Pooler {
  public:
-  using C = Compared<T>;
   using I = Number<C>;
   static constexpr int64_t L = kLanes<C>;
 
@@ -122,7 +116,7 @@ class Pooler {
     return std::vector<C>(size_t(rows_[0] * rows_[1] * p_.stride[2] * line_), lowest<C>());
   }
 
-  RL_CLONES void pool(const T* x, T* y, Tap* taps, C* padded) const {
+  RL_CLONES void pool(const C* x, C* y, Tap* taps, C* padded) const {
     fill(x, padded);
     int64_t s = p_.stride[2], n = p_.output[2];
     for (int64_t d = 0; d < p_.output[0]; ++d) {
@@ -172,22 +166,20 @@ class Pooler {
   }
 
  private:
-  RL_INLINE static void put(const C* best, const I* at, int64_t n, T* y, Tap* taps) {
-    T values[L];
+  RL_INLINE static void put(const C* best, const I* at, int64_t n, C* y, Tap* taps) {
     Tap numbers[L];
-    for (int64_t l = 0; l < L; ++l) values[l] = T(best[l]);
     for (int64_t l = 0; l < L; ++l) numbers[l] = at[l] < 0 ? kNoTap<Tap> : Tap(at[l]);
     if (n == L) {
-      std::memcpy(static_cast<void*>(y), values, sizeof values);
+      std::memcpy(y, best, sizeof(C) * L);
       std::memcpy(taps, numbers, sizeof numbers);
     } else {
-      std::copy(values, values + n, y);
+      std::copy(best, best + n, y);
       std::copy(numbers, numbers + n, taps);
     }
   }
 
   // The elements of x; what is padding stays as it is.
-  RL_INLINE void fill(const T* x, C* padded) const {
+  RL_INLINE void fill(const C* x, C* padded) const {
     int64_t s = p_.stride[2], width = p_.input[2], pad = p_.padding[2];
     for (int64_t d = 0; d < rows_[0]; ++d) {
       int64_t z = d - p_.padding[0];
@@ -195,22 +187,22 @@ class Pooler {
       for (int64_t h = 0; h < rows_[1]; ++h) {
         int64_t y = h - p_.padding[1];
         if (y < 0 || y >= p_.input[1]) continue;
-        const T* from = x + (z * p_.input[1] + y) * width - pad;
+        const C* from = x + (z * p_.input[1] + y) * width - pad;
         C* to = padded + (d * rows_[1] + h) * s * line_;
         // Line f has the padded columns i * s + f.
         int64_t begin = (pad + s - 1) / s, end = std::min((width + pad) / s, line_);
         if (s == 1) {
-          for (int64_t i = begin; i < end; ++i) to[i] = C(from[i]);
+          for (int64_t i = begin; i < end; ++i) to[i] = from[i];
         } else if (s == 2) {
           deal(from + 2 * begin, end - begin, to + begin, to + line_ + begin);
         } else {
           for (int64_t f = 0; f < s; ++f)
-            for (int64_t i = begin; i < end; ++i) to[f * line_ + i] = C(from[i * s + f]);
+            for (int64_t i = begin; i < end; ++i) to[f * line_ + i] = from[i * s + f];
         }
         for (int64_t c = pad; c < std::min(begin * s, width + pad); ++c)
-          to[c % s * line_ + c / s] = C(from[c]);
+          to[c % s * line_ + c / s] = from[c];
         for (int64_t c = std::max(end, begin) * s; c < std::min(width + pad, line_ * s); ++c)
-          to[c % s * line_ + c / s] = C(from[c]);
+          to[c % s * line_ + c / s] = from[c];
       }
     }
   }
@@ -278,13 +270,6 @@ void with_taps(T zero, const Pooling& p, const F& f) {
   if (tap_type(p) == DType::U8) f(zero, uint8_t());
   else f(zero, int32_t());
 }
-template <class F>
-void with_types(DType d, const Pooling& p, const F& f) {
-  visit(d, [&]<class T>(T zero) {
-    if constexpr (!std::is_same_v<T, Bool> && !std::is_same_v<T, c64> && !std::is_same_v<T, c128>)
-      with_taps(zero, p, f);
-  });
-}
 // Gradients are floating.
 template <class F>
 void with_floats(DType d, const Pooling& p, const F& f) {
@@ -307,23 +292,25 @@ void with_sizes(DType d, const Pooling& p, const F& f) {
 }  // namespace
 
 void max_pool(DType d, const Pooling& p, const void* x, void* y, void* taps) {
-  with_types(d, p, [&]<class T, class Tap>(T, Tap) {
-    Pooler<T, Tap> pooler(p);
+  auto run = [&]<class C, class Tap>(C, Tap) {
+    Pooler<C, Tap> pooler(p);
     pooler.lay_out();
     int64_t large = volume(p.input), small = volume(p.output);
-    parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
-      auto padded = pooler.padding();
-      for (int64_t i = begin; i < end; ++i)
-        pooler.pool(static_cast<const T*>(x) + i * large, static_cast<T*>(y) + i * small,
-                    static_cast<Tap*>(taps) + i * small, padded.data());
+    each_plane<C>(d, p.planes, grain_of(p), x, large, y, small, [&] {
+      return [&, padded = pooler.padding()](int64_t i, const C* from, C* to) mutable {
+        pooler.pool(from, to, static_cast<Tap*>(taps) + i * small, padded.data());
+      };
     });
-  });
+  };
+  if (!is_floating(d)) return with_taps(int64_t(), p, run);
+  if (d == DType::F64) return with_taps(double(), p, run);
+  with_taps(float(), p, run);
 }
 
 bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps, void* y) {
   std::atomic<bool> outside{false};
   with_sizes(d, p, [&]<class T, class Tap>(T, Tap) {
-    Pooler<T, Tap> pooler(p);
+    Pooler<float, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
       std::fill(static_cast<T*>(y) + begin * small, static_cast<T*>(y) + end * small, T(0));
@@ -342,7 +329,7 @@ bool max_pool_gather(DType d, const Pooling& p, const void* x, const void* taps,
 bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps, void* x) {
   std::atomic<bool> outside{false};
   with_floats(d, p, [&]<class T, class Tap>(T, Tap) {
-    Pooler<T, Tap> pooler(p);
+    Pooler<float, Tap> pooler(p);
     int64_t large = volume(p.input), small = volume(p.output);
     bool tiles = tiles_by_two(p);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
@@ -368,7 +355,7 @@ bool max_pool_scatter(DType d, const Pooling& p, const void* y, const void* taps
 bool max_pool_positions(const Pooling& p, const void* taps, int64_t* positions) {
   std::atomic<bool> outside{false};
   with_taps(float(), p, [&]<class T, class Tap>(T, Tap) {
-    Pooler<T, Tap> pooler(p);
+    Pooler<float, Tap> pooler(p);
     int64_t small = volume(p.output);
     parallel_for(p.planes, grain_of(p), [&](int64_t begin, int64_t end) {
       std::fill(positions + begin * small, positions + end * small, int64_t(-1));

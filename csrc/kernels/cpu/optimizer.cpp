@@ -20,11 +20,10 @@ RL_INLINE C root(C x) {
 // A running mean moved towards a value, from the end that is nearer: the larger part is exact.
 template <class C>
 struct Mean {
-  bool near;
-  C weight;
-  explicit Mean(double w) : near(w < 0.5), weight(C(near ? w : w - 1)) {}
+  C near, weight;  // near: positive when the mean is; compared as the lanes are, so that it is one
+  explicit Mean(double w) : near(w < 0.5 ? C(1) : C(-1)), weight(C(w < 0.5 ? w : w - 1)) {}
   RL_INLINE C operator()(C mean, C value) const {
-    return (near ? mean : value) + weight * (value - mean);
+    return (near > C(0) ? mean : value) + weight * (value - mean);
   }
 };
 

@@ -111,6 +111,19 @@ RL_CLONES bool lines_product(Operands<T> in, const int64_t* begin, int64_t i, in
   return inside;
 }
 
+// The sum of a power of two of numbers, halves first.
+template <int Count, class T>
+RL_INLINE T sum_of(const T* x) {
+  if constexpr (Count == 1) {
+    return *x;
+  } else {
+    T half[Count / 2];
+#pragma omp simd
+    for (int l = 0; l < Count / 2; ++l) half[l] = x[l] + x[l + Count / 2];
+    return sum_of<Count / 2>(half);
+  }
+}
+
 template <class T>
 RL_CLONES void entries_product(const int64_t* row, const int64_t* column, int64_t k, int64_t end,
                                const T* left, const T* right, int64_t width, T* to) {
@@ -124,9 +137,7 @@ RL_CLONES void entries_product(const int64_t* row, const int64_t* column, int64_
 #pragma omp simd
       for (int l = 0; l < kLanes; ++l) sum[l] = fused(sum[l], a[i + l], b[i + l]);
     for (int l = 0; i < width; ++i, ++l) sum[l] = fused(sum[l], a[i], b[i]);
-    for (int half = kLanes / 2; half > 0; half /= 2)
-      for (int l = 0; l < half; ++l) sum[l] = sum[l] + sum[l + half];
-    to[k] = sum[0];
+    to[k] = sum_of<kLanes>(sum);
   }
 }
 

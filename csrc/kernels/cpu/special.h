@@ -5,6 +5,36 @@
 
 #include <string>
 
+#include "kernels/cpu/simd.h"
+
+// Those with vector forms (special_forms.cpp), which loops over them call. The rough ones are exact
+// enough for results of single precision.
+#define RL_EACH_FORM(X) \
+  X(bessel_j0)          \
+  X(bessel_j1)          \
+  X(bessel_y0)          \
+  X(bessel_y1)          \
+  X(digamma)            \
+  X(erf_inverse)        \
+  X(log_gamma_rough)    \
+  X(normal_cdf)         \
+  X(normal_cdf_rough)
+#define RL_EACH_FORM2(X) X(gamma_above) X(gamma_below)
+
+#ifdef RL_DEFINES_FORMS  // where they are, a compiler would make its own
+#define RL_HAS_FORMS
+#else
+#define RL_HAS_FORMS RL_VECTOR
+#endif
+extern "C" {
+#define RL_DECLARE(name) RL_HAS_FORMS double rl_##name(double) noexcept;
+RL_EACH_FORM(RL_DECLARE)
+#undef RL_DECLARE
+#define RL_DECLARE(name) RL_HAS_FORMS double rl_##name(double, double) noexcept;
+RL_EACH_FORM2(RL_DECLARE)
+#undef RL_DECLARE
+}
+
 namespace rl::special {
 
 #define RL_SHARED(text_name, ...) \
@@ -34,7 +64,6 @@ double hermite(double x, double n, double a);
 // exp(x^2) times the n-th repeated integral of erfc.
 double scaled_erfc_integral(double x, double n);
 
-double digamma(double x);
 // The derivative of digamma of order n.
 double polygamma(double x, double n);
 // Hurwitz's zeta: the sum of (q + k)^-s over k = 0, 1, ...; its n-th derivative in s.

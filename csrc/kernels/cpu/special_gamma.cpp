@@ -2,30 +2,11 @@
 // function. Derivatives in the parameter are taken through truncated power series in it.
 #include <cmath>
 
-#include "kernels/cpu/special.h"
+#include "kernels/cpu/special_lanes.h"
 
 namespace rl::special {
 
 #define RL_DEVICE
-
-// Recurrence up to 10, then the asymptotic series.
-RL_SHARED(
-    kDigamma, RL_DEVICE double digamma(double x) {
-      if (x == 0) return copysign(double(INFINITY), -x);
-      double result = 0;
-      if (x < 0) {
-        double fraction = x - rint(x);
-        if (fraction == 0) return NAN;
-        result = -M_PI / tan(M_PI * fraction);
-        x = 1 - x;
-      }
-      for (; x < 10; x += 1) result -= 1 / x;
-      const double terms[] = {1. / 12,  -691. / 32760, 1. / 132, -1. / 240,
-                              1. / 252, -1. / 120,     1. / 12};
-      double z = 1 / (x * x), series = 0;
-      for (int i = 0; i < 7; i++) series = (series + terms[i]) * z;
-      return result + log(x) - 0.5 / x - series;
-    })
 
 // Terms of the sum up to where the formula of Euler and Maclaurin takes over, whose coefficients are
 // B(2j) / (2j)!. Below zero by reflection, for integers s.

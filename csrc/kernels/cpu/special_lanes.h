@@ -15,15 +15,17 @@ namespace rl::special {
 // one before.
 RL_SHARED(
     kSeries,
-    template <class T> RL_DEVICE T pairs(T x, T, T odd, T even) {
+    template <class V> RL_DEVICE V pairs(V x, V, V odd, V even) {
       return odd * x + even;
-    } template <class T, class... Rest>
-    RL_DEVICE T pairs(T x, T square, T odd, T even, T c, T d, Rest... rest) {
+    } template <class V, class T, class... Rest>
+    RL_DEVICE V pairs(V x, V square, V odd, V even, T c, T d, Rest... rest) {
       return pairs(x, square, odd * square + c, even * square + d, rest...);
-    } template <class T, class... Rest>
-    RL_DEVICE T series(T x, T first, T second, Rest... rest) {
-      if constexpr (sizeof...(rest) % 2 == 0) return pairs(x, x * x, first, second, rest...);
-      else return pairs(x, x * x, T(0), first, second, rest...);
+    } template <class V, class T, class... Rest>
+    RL_DEVICE V series(V x, T first, T second, Rest... rest) {
+      V zero = {};
+      if constexpr (sizeof...(rest) % 2 == 0)
+        return pairs(x, x * x, zero + first, zero + second, rest...);
+      else return pairs(x, x * x, zero, zero + first, second, rest...);
     })
 
 // exp(x^2) erfc(x): below 0 by reflection with the rounding of x^2 made good, else (1 + x) times it in
@@ -75,29 +77,29 @@ RL_SHARED(
 // times one in 1 / sqrt(w); of the normal distribution function from it.
 RL_SHARED(
     kNormalInverse,
-    RL_DEVICE double erf_inverse(double x, double w) {
-      double near =
-          x * series(w * 0.32 - 1, -2.7032254091069343e-10, 7.689312733742569e-10,
-                     1.5401738716654887e-9, -8.5627877967429322e-9, 4.7923699961003877e-9,
-                     3.9154731140230453e-8, -9.8677131401742485e-8, -1.0185147576818286e-8,
-                     5.3943206487070086e-7, -1.0593214025407311e-6, -6.8371872181211699e-7,
-                     7.1300572630824492e-6, -1.1257319182677935e-5, -1.5027710420277575e-5,
-                     9.3367391778047894e-5, -1.1688883993097131e-4, -2.6439366843661737e-4,
-                     0.0012324855686812835, -0.0012716922684373015, -0.0041373143774144298,
-                     0.017808361818295657, -0.022604447453449802, -0.058922567103777843,
-                     0.75049432007996357, 1.6536545626831027);
-      double s = sqrt(w);
-      double tail =
-          s * series((1 / s - 0.28) / 0.12, -2.3239103955972236e-10, -7.1849133790258142e-11,
-                     2.1233704432150458e-9, -1.2616403747045551e-10, -8.9927031671939316e-9,
-                     4.5045788651856898e-9, 2.2620370351368567e-8, -2.5738302398504206e-8,
-                     -3.2945889489915866e-8, 8.5550220489580619e-8, 4.703327991796e-9,
-                     -2.1004526033632972e-7, 1.3577290807098372e-7, 4.4546093737908655e-7,
-                     -5.0024385550503793e-7, -1.0467986808942248e-6, 1.2912706597724669e-6,
-                     2.6902567767391157e-6, -1.8931174786648876e-7, -1.2165887959272049e-5,
-                     5.876081165132727e-6, -1.6328973510052172e-4, 7.8602857969654749e-4,
-                     0.001807688569765729, -0.0230374604906081, 0.9540864778895918);
-      return w < 6.25 ? near : tail;
+    template <class V> RL_DEVICE V erf_inverse_near(V x, V w) {
+      return x * series(w * 0.32 - 1, -2.7032254091069343e-10, 7.689312733742569e-10,
+                        1.5401738716654887e-9, -8.5627877967429322e-9, 4.7923699961003877e-9,
+                        3.9154731140230453e-8, -9.8677131401742485e-8, -1.0185147576818286e-8,
+                        5.3943206487070086e-7, -1.0593214025407311e-6, -6.8371872181211699e-7,
+                        7.1300572630824492e-6, -1.1257319182677935e-5, -1.5027710420277575e-5,
+                        9.3367391778047894e-5, -1.1688883993097131e-4, -2.6439366843661737e-4,
+                        0.0012324855686812835, -0.0012716922684373015, -0.0041373143774144298,
+                        0.017808361818295657, -0.022604447453449802, -0.058922567103777843,
+                        0.75049432007996357, 1.6536545626831027);
+    } template <class V>
+    RL_DEVICE V erf_inverse_tail(V s) {
+      return s * series((1 / s - 0.28) / 0.12, -2.3239103955972236e-10, -7.1849133790258142e-11,
+                        2.1233704432150458e-9, -1.2616403747045551e-10, -8.9927031671939316e-9,
+                        4.5045788651856898e-9, 2.2620370351368567e-8, -2.5738302398504206e-8,
+                        -3.2945889489915866e-8, 8.5550220489580619e-8, 4.703327991796e-9,
+                        -2.1004526033632972e-7, 1.3577290807098372e-7, 4.4546093737908655e-7,
+                        -5.0024385550503793e-7, -1.0467986808942248e-6, 1.2912706597724669e-6,
+                        2.6902567767391157e-6, -1.8931174786648876e-7, -1.2165887959272049e-5,
+                        5.876081165132727e-6, -1.6328973510052172e-4, 7.8602857969654749e-4,
+                        0.001807688569765729, -0.0230374604906081, 0.9540864778895918);
+    } RL_DEVICE double erf_inverse(double x, double w) {
+      return w < 6.25 ? erf_inverse_near(x, w) : erf_inverse_tail(sqrt(w));
     } RL_DEVICE double normal_quantile(double p) {
       double q = p < 0.5 ? p : 1 - p, w = -log(4 * q * (1 - q)), s = sqrt(w);
       double far =
@@ -113,6 +115,25 @@ RL_SHARED(
       double y = w < 39.0625 ? erf_inverse(1 - 2 * q, w) : far;
       y = q == 0 ? HUGE_VAL : y * M_SQRT2;
       return p < 0.5 ? -y : y;
+    })
+
+// The asymptotic series from 10 on, where the recurrence leads: the sum of 1 / (x + k) is that of
+// 1 / x and the slope of (x + 1) ... (x + 9) over it. Below 0 by reflection.
+RL_SHARED(
+    kDigamma, RL_DEVICE double digamma(double x) {
+      double a = x < 0 ? 1 - x : x, product = a + 1, slope = 1;
+      for (int k = 2; k < 10; k++) {
+        slope = slope * (a + k) + product;
+        product *= a + k;
+      }
+      double y = a < 10 ? a + 10 : a, z = 1 / (y * y);
+      double rest = a < 10 ? slope / product + 1 / a : 0;
+      double far =
+          z * series(z, 1. / 12, -691. / 32760, 1. / 132, -1. / 240, 1. / 252, -1. / 120, 1. / 12);
+      double above = log(y) - 0.5 / y - far - rest;
+      double fraction = x - rint(x), mirrored = above - M_PI / tan(M_PI * fraction);
+      double below = fraction == 0 ? NAN : mirrored;
+      return x == 0 ? copysign(HUGE_VAL, -x) : x < 0 ? below : above;
     })
 
 #undef RL_DEVICE

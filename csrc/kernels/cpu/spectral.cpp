@@ -1,6 +1,8 @@
 // Eigenvalues and singular values.
-#include "kernels/cpu/lapack.h"
-#include "kernels/cpu/linalg.h"
+#include <limits>
+
+#include "kernels/cpu/blocked.h"
+#include "kernels/cpu/move2d.h"
 
 namespace rl::cpu {
 
@@ -22,6 +24,82 @@ void unpack_vectors(int64_t n, const T* imaginary, const T* packed, std::complex
     }
     c += pair;
   }
+}
+
+// Reflections in the columns of v, k of them from height m down, applied to the columns of c.
+template <class T>
+void apply_blocks(int64_t m, int64_t k, const T* v, int64_t lead, const T* tau, T* c,
+                  int64_t columns) {
+  for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0; j -= kBlock)
+    reflect_columns<T>("N", m - j, std::min(kBlock, k - j), v + j + j * lead, lead, tau + j, c + j,
+                       columns);
+}
+
+// Whether LAPACK would compute with these numbers as they are; others it scales first.
+template <class T>
+bool is_moderate(const T* a, int64_t count) {
+  T most = 0, zero = 0;  // or NaN, where a number is not finite
+  for (int64_t i = 0; i < count; i++) {
+    most = std::max(most, std::abs(a[i]));
+    zero += a[i] * 0;
+  }
+  return zero == 0 && most > std::sqrt(std::numeric_limits<T>::min()) * 1024 &&
+         most < std::sqrt(std::numeric_limits<T>::max()) / 1024;
+}
+
+template <class T>
+void transpose(int64_t n, const T* from, int64_t lead, T* to) {
+  constexpr int64_t size = sizeof(T);
+  move2d(size, reinterpret_cast<char*>(to), size, n * size, reinterpret_cast<const char*>(from),
+         lead * size, size, n, n);
+}
+
+// A large real matrix, from its lower triangle: to three diagonals, their eigenvectors by LAPACK,
+// and back by reflections, which threads share.
+template <class T>
+void large_eigh(int64_t n, T* a, T* w, int* info) {
+  static auto* sytrd = find<T, void(const char*, const int*, T*, const int*, T*, T*, T*, T*,
+                                    const int*, int*, size_t)>("sytrd");
+  static auto* stedc = find<T, void(const char*, const int*, T*, T*, T*, const int*, T*, const int*,
+                                    int*, const int*, int*, size_t)>("stedc");
+  int size = int(n), room = int(1 + 4 * n + n * n), whole_room = int(3 + 5 * n), none = 0;
+  std::vector<T> work(static_cast<size_t>(room)), beside(size_t(n), T(0)), tau(size_t(n), T(0));
+  std::vector<T> z(static_cast<size_t>(n * n));
+  std::vector<int> whole(static_cast<size_t>(whole_room));
+  sytrd("L", &size, a, &size, w, beside.data(), tau.data(), work.data(), &room, &none, 1);
+  stedc("I", &size, w, beside.data(), z.data(), &size, work.data(), &room, whole.data(),
+        &whole_room, info, 1);
+  if (*info == 0) apply_blocks(n - 1, n - 1, a + 1, n, tau.data(), z.data() + 1, n);
+  std::copy(z.begin(), z.end(), a);
+}
+
+// Singular values and vectors of a large real matrix, in the same way; at least as high as wide. u
+// has `left` columns.
+template <class T>
+void large_singular(int64_t m, int64_t n, T* a, T* u, int64_t left, T* s, T* vh, int* info) {
+  static auto* gebrd =
+      find<T, void(const int*, const int*, T*, const int*, T*, T*, T*, T*, T*, const int*, int*)>(
+          "gebrd");
+  static auto* bdsdc =
+      find<T, void(const char*, const char*, const int*, T*, T*, T*, const int*, T*, const int*, T*,
+                   int*, T*, int*, int*, size_t, size_t)>("bdsdc");
+  int rows = int(m), columns = int(n), room = int((m + n) * kBlock), none = 0;
+  std::vector<T> work(static_cast<size_t>(std::max<int64_t>(room, 3 * n * n + 4 * n)));
+  std::vector<T> beside(size_t(n), T(0)), tau_left(size_t(n), T(0)), tau_right(size_t(n), T(0));
+  std::vector<T> turned(static_cast<size_t>(n * n)), v(static_cast<size_t>(n * n));
+  std::vector<int> whole(static_cast<size_t>(8 * n));
+  gebrd(&rows, &columns, a, &rows, s, beside.data(), tau_left.data(), tau_right.data(), work.data(),
+        &room, &none);
+  std::fill(u, u + m * left, T(0));
+  for (int64_t c = n; c < left; c++) u[c + c * m] = T(1);
+  bdsdc("U", "I", &columns, s, beside.data(), u, &rows, vh, &columns, nullptr, nullptr, work.data(),
+        whole.data(), info, 1, 1);
+  if (*info != 0) return;
+  apply_blocks(m, n, a, m, tau_left.data(), u, left);
+  transpose(n, a, m, turned.data());
+  transpose(n, vh, n, v.data());
+  apply_blocks(n - 1, n - 1, turned.data() + 1, n, tau_right.data(), v.data() + 1, n);
+  transpose(n, v.data(), n, vh);
 }
 
 }  // namespace
@@ -56,10 +134,17 @@ void eigh(DType d, int64_t batch, int64_t n, void* a, void* w, bool vectors, boo
       std::vector<T> work(static_cast<size_t>(wanted(room)));
       std::vector<R> reals(static_cast<size_t>(wanted(real_room)));
       std::vector<int> whole(static_cast<size_t>(std::max(1, whole_room)));
-      for (int64_t i = begin; i < end; i++)
-        run(static_cast<T*>(a) + i * n * n, static_cast<R*>(w) + i * n, work.data(),
-            int(work.size()), reals.data(), int(reals.size()), whole.data(), int(whole.size()),
-            info + i);
+      for (int64_t i = begin; i < end; i++) {
+        T* x = static_cast<T*>(a) + i * n * n;
+        R* values = static_cast<R*>(w) + i * n;
+        if constexpr (!is_complex_v<T>)
+          if (n >= kLarge && vectors && !upper && is_moderate(x, n * n)) {
+            large_eigh(n, x, values, info + i);
+            continue;
+          }
+        run(x, values, work.data(), int(work.size()), reals.data(), int(reals.size()), whole.data(),
+            int(whole.size()), info + i);
+      }
     });
   });
 }
@@ -137,14 +222,24 @@ void singular(DType d, int64_t batch, int64_t m, int64_t n, void* a, void* u, vo
     run(nullptr, nullptr, nullptr, nullptr, &room, -1, &real, &whole_answer, &failed);
     size_t least = size_t(k), most = size_t(std::max(m, n));
     size_t reals = is_complex_v<T> ? least * std::max(5 * least + 7, 2 * most + 2 * least + 1) : 0;
+    T* const u0 = nullptr;
     each_range(batch, 20 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
       std::vector<T> work(static_cast<size_t>(wanted(room)));
       std::vector<R> real_work(reals + 1);
       std::vector<int> whole(8 * least + 1);
-      for (int64_t i = begin; i < end; i++)
-        run(static_cast<T*>(a) + i * m * n, u ? static_cast<T*>(u) + i * m * left : nullptr,
-            static_cast<R*>(s) + i * k, u ? static_cast<T*>(vh) + i * right * n : nullptr,
-            work.data(), int(work.size()), real_work.data(), whole.data(), info + i);
+      for (int64_t i = begin; i < end; i++) {
+        T *x = static_cast<T*>(a) + i * m * n, *first = u ? static_cast<T*>(u) + i * m * left : u0;
+        T* second = u ? static_cast<T*>(vh) + i * right * n : u0;
+        R* values = static_cast<R*>(s) + i * k;
+        // Much higher matrices LAPACK factors into q and r first.
+        if constexpr (!is_complex_v<T>)
+          if (n >= kLarge && m >= n && 6 * m < 11 * n && u && is_moderate(x, m * n)) {
+            large_singular(m, n, x, first, left, values, second, info + i);
+            continue;
+          }
+        run(x, first, values, second, work.data(), int(work.size()), real_work.data(), whole.data(),
+            info + i);
+      }
     });
   });
 }

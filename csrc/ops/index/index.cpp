@@ -342,12 +342,17 @@ struct Index : Linear {
 };
 
 // The values in the shape that is written: a number as it is, anything else row-major.
-Var shaped_values(const Addressed& a, const Tensor* values, DType dtype) {
+Var shaped_values(const Addressed& a, const Tensor* values, const Tensor* into) {
   Var v = Var(const_cast<Tensor*>(values));
+  if (v.dim() > 0 && v.device() != into->device()) {
+    SameDevice same("index_put_");
+    same.add(into);
+    same.add(values);
+  }
   if (!can_expand(v.sizes(), a.sizes))
     fail("shape mismatch: value tensor of shape ", v.sizes(),
          " cannot be broadcast to indexing result of shape ", a.sizes);
-  v = ops::to(v, dtype);
+  v = ops::to(v, into->dtype, into->device());
   if (v.numel() == 1) return v;
   return ops::contiguous(v.sizes() == a.sizes ? v : ops::expand(v, a.sizes));
 }
@@ -491,7 +496,7 @@ Var index_put(const Var& a, const Vars& indices, const Var& values, bool accumul
 void index_put_into(Tensor* into, const Vars& indices, const Tensor* values, bool accumulate) {
   GradMode off(false);
   Addressed a = resolve(into, indices);
-  put(into, a, shaped_values(a, values, into->dtype), accumulate);
+  put(into, a, shaped_values(a, values, into), accumulate);
 }
 
 void write_indexed(const Var& x, const Vars& indices, const Var& values, bool accumulate) {
@@ -501,7 +506,7 @@ void write_indexed(const Var& x, const Vars& indices, const Var& values, bool ac
   {
     GradMode off(false);
     a = resolve(x.get(), indices);
-    source = apart_from(x.get(), shaped_values(a, values.get(), x.dtype()));
+    source = apart_from(x.get(), shaped_values(a, values.get(), x.get()));
     for (Var& v : a.indices) v = apart_from(x.get(), v);
   }
   auto write = [&] { put(x.get(), a, source, accumulate); };

@@ -186,6 +186,7 @@ struct ScatterValue : Linear {
 RL_OP(ScatterValue)
 
 struct ScatterAdd : Linear {
+  static constexpr Autocast autocast = Autocast::WidestOnCuda;
   static constexpr auto signature = "scatter_add(Tensor input, int dim, Tensor index, Tensor src)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc =

@@ -44,6 +44,7 @@ struct PolarFactor : General {
 RL_OP(PolarFactor)
 
 struct NuclearNorm : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "_nuclear_norm(Tensor input)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "_nuclear_norm(a): the sums of singular values.";

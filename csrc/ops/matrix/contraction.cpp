@@ -274,6 +274,7 @@ struct BroadcastBmm : Bilinear {
 RL_OP(BroadcastBmm)
 
 struct Mv : Bilinear {
+  static constexpr Autocast autocast = Autocast::LowerOnCuda;
   static constexpr auto signature = "mv(Tensor input, Tensor vec)";
   static constexpr auto doc = "mv(a, x): the product of a matrix and a vector.";
   static constexpr Family family = Family::Contraction;
@@ -324,6 +325,7 @@ Var dot_product(const Var& a, const Var& b, const char* op) {
 }
 
 struct Dot : Bilinear {
+  static constexpr Autocast autocast = Autocast::WidestOnCuda;
   static constexpr auto signature = "dot(Tensor input, Tensor tensor)";
   static constexpr auto doc = "dot(a, b): the sum of a * b over two vectors.";
   static constexpr Family family = Family::Contraction;
@@ -342,6 +344,7 @@ struct Dot : Bilinear {
 RL_OP(Dot)
 
 struct Vdot : Bilinear {
+  static constexpr Autocast autocast = Autocast::WidestOnCuda;
   static constexpr auto signature = "vdot(Tensor input, Tensor other)";
   static constexpr auto doc = "vdot(a, b): the sum of conj(a) * b over two vectors.";
   static constexpr Family family = Family::Contraction;

@@ -27,6 +27,7 @@ Var pairwise_distance(const Var& x1, const Var& x2, double p, double eps, bool k
 namespace {
 
 struct CosineSimilarity : Composite {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature =
       "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08)";
   static constexpr auto doc =
@@ -75,6 +76,7 @@ struct PairwiseDistanceFunctional : PairwiseDistance {
 RL_OP(PairwiseDistanceFunctional)
 
 struct Pdist : Composite {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "pdist(Tensor input, float p=2)";
   static constexpr auto doc =
       "pdist(x, p): the p-norm distance of every pair of rows, first with second, first with "

@@ -106,6 +106,7 @@ Ints int_list(PyObject* o) {
 }
 
 struct Tensordot : Composite {
+  static constexpr Autocast autocast = Autocast::WidestOnCuda;
   static constexpr auto signature = "tensordot(Tensor a, Tensor b, object dims=2)";
   static constexpr auto doc =
       "tensordot(a, b, dims): sums over the last dims of a and the first of b, or over the pairs "

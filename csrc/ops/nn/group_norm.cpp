@@ -12,6 +12,7 @@ namespace {
 DType wide(DType d) { return compute_type(d); }
 
 struct NativeGroupNorm : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature =
       "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, "
       "int group, float eps)";

@@ -64,6 +64,7 @@ Var mean_of(const Var& x, const Rows& rows) {
 }
 
 struct NativeLayerNorm : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature =
       "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, "
       "float eps)";

@@ -295,6 +295,7 @@ struct Silu : Activation<Silu, SiluKernel> {
 RL_OP(Silu)
 
 struct Softplus : Functional<Softplus, 1> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "softplus";
   static constexpr auto signature = "softplus(Tensor input, float beta=1, float threshold=20)";
   static constexpr auto doc =

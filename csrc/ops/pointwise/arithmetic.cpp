@@ -295,6 +295,7 @@ struct Positive : Composite {
 RL_OP(Positive)
 
 struct Reciprocal : Unary<Reciprocal> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "reciprocal";
   static constexpr auto doc = "reciprocal(x): 1 / x.";
   static constexpr Types types = Types::FloatComplex;
@@ -352,6 +353,7 @@ struct Sqrt : Unary<Sqrt> {
 RL_POINTWISE(Sqrt)
 
 struct Rsqrt : Unary<Rsqrt> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "rsqrt";
   static constexpr auto doc = "rsqrt(x): 1 / sqrt(x).";
   static constexpr Types types = Types::FloatComplex;
@@ -386,6 +388,7 @@ struct PowNumber : Composite {
 RL_OP(PowNumber)
 
 struct Pow : Binary<Pow> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "pow";
   static constexpr auto grad_name = "PowBackward1";
   static constexpr auto number_grad_name = "PowBackward2";
@@ -409,6 +412,7 @@ RL_POINTWISE(Pow)
 
 // A Python number as exponent: the common ones need no power function.
 struct PowScalar : Unary<PowScalar> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "pow_scalar";
   static constexpr auto grad_name = "PowBackward0";
   static constexpr auto signature = "pow(Tensor input, float exponent)";
@@ -429,6 +433,7 @@ RL_POINTWISE(PowScalar)
 
 // x ** 2 and x ** 3 are products.
 struct PowTwo : Unary<PowTwo> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "pow_two";
   static constexpr auto grad_name = "PowBackward0";
   static constexpr auto signature = "_pow_two(Tensor input, float exponent)";
@@ -444,6 +449,7 @@ struct PowTwo : Unary<PowTwo> {
 RL_POINTWISE(PowTwo)
 
 struct PowThree : Unary<PowThree> {
+  static constexpr bool full_on_cuda = true;
   static constexpr auto name = "pow_three";
   static constexpr auto grad_name = "PowBackward0";
   static constexpr auto signature = "_pow_three(Tensor input, float exponent)";

@@ -18,7 +18,6 @@ RL_CODE_OF(scaled_bessel_i, "scaled_bessel_i")
   inline float name(float x) { return float(name(double(x))); }     \
   inline Var name(const Var& x) { return call_pointwise(op, {x}); } \
   inline Symbol name(const Symbol& x) { return symbol; }
-#define RL_LIBM(name, function, op) RL_ORDER(name, ::function(x), call_symbol(#function, {x}), op)
 #define RL_KIND(name, code, order, op) \
   RL_ORDER(name, special::code(x, order), call_symbol(#code, {x, Symbol(order)}), op)
 // With single precision of its own.
@@ -27,10 +26,10 @@ RL_CODE_OF(scaled_bessel_i, "scaled_bessel_i")
   RL_INLINE float name(float x) { return special::bessel_i01<order, scaled>(x); } \
   inline Var name(const Var& x) { return call_pointwise(op, {x}); }               \
   inline Symbol name(const Symbol& x) { return call_symbol(#code, {x, Symbol(order)}); }
-RL_LIBM(bessel_j0, j0, "bessel_j0")
-RL_LIBM(bessel_j1, j1, "bessel_j1")
-RL_LIBM(bessel_y0, y0, "bessel_y0")
-RL_LIBM(bessel_y1, y1, "bessel_y1")
+RL_FORM_AS(bessel_j0, bessel_j0, "j0", "bessel_j0")
+RL_FORM_AS(bessel_j1, bessel_j1, "j1", "bessel_j1")
+RL_FORM_AS(bessel_y0, bessel_y0, "y0", "bessel_y0")
+RL_FORM_AS(bessel_y1, bessel_y1, "y1", "bessel_y1")
 RL_QUICK(i0, modified_bessel_i, 0, false, "i0")
 RL_QUICK(i1, modified_bessel_i, 1, false, "i1")
 RL_QUICK(i0e, scaled_bessel_i, 0, true, "i0e")
@@ -43,7 +42,6 @@ RL_KIND(airy_ai, airy, 0, "airy_ai")
 RL_KIND(airy_slope, airy, 1, "airy_slope")
 #undef RL_KIND
 #undef RL_QUICK
-#undef RL_LIBM
 #undef RL_ORDER
 
 }  // namespace
@@ -53,36 +51,39 @@ using namespace math;
 
 namespace {
 
-#define RL_BESSEL(Type, label, function, area, price, derivative, text) \
-  struct Type : SpecialUnary<Type> {                                    \
-    static constexpr auto name = label;                                 \
-    static constexpr auto doc = label "(x): " text;                     \
-    static constexpr auto domain = area;                                \
-    static constexpr double cost = price;                               \
-    static constexpr Save saves[] = {Save::A};                          \
-    template <class V> static V value(V x) { return function(x); }      \
-    template <class V> static V partial(V x, V) { return derivative; }  \
-  };                                                                    \
+#define RL_BESSEL(Type, label, function, area, price, called, slope_called, derivative, text) \
+  struct Type : SpecialUnary<Type> {                                                          \
+    static constexpr bool scalar = called, scalar_partials = slope_called;                    \
+    static constexpr auto name = label;                                                       \
+    static constexpr auto doc = label "(x): " text;                                           \
+    static constexpr auto domain = area;                                                      \
+    static constexpr double cost = price;                                                     \
+    static constexpr Save saves[] = {Save::A};                                                \
+    template <class V> static V value(V x) { return function(x); }                            \
+    template <class V> static V partial(V x, V) { return derivative; }                        \
+  };                                                                                          \
   RL_POINTWISE(Type)
 // clang-format off
-RL_BESSEL(BesselJ0, "bessel_j0", bessel_j0, "real", 60, -bessel_j1(x),
+RL_BESSEL(BesselJ0, "bessel_j0", bessel_j0, "real", 60, false, false, -bessel_j1(x),
           "the Bessel function of the first kind of order 0.")
-RL_BESSEL(BesselJ1, "bessel_j1", bessel_j1, "real", 60,
+RL_BESSEL(BesselJ1, "bessel_j1", bessel_j1, "real", 60, false, true,
           V(0.5) * (bessel_j0(x) - bessel_j(x, V(2))),
           "the Bessel function of the first kind of order 1.")
-RL_BESSEL(BesselY0, "bessel_y0", bessel_y0, "positive", 80, -bessel_y1(x),
+RL_BESSEL(BesselY0, "bessel_y0", bessel_y0, "positive", 80, false, false, -bessel_y1(x),
           "the Bessel function of the second kind of order 0; NaN below 0.")
-RL_BESSEL(BesselY1, "bessel_y1", bessel_y1, "positive", 80, bessel_y0(x) - bessel_y1(x) / x,
+RL_BESSEL(BesselY1, "bessel_y1", bessel_y1, "positive", 80, false, false,
+          bessel_y0(x) - bessel_y1(x) / x,
           "the Bessel function of the second kind of order 1; NaN below 0.")
-RL_BESSEL(ModifiedBesselK0, "modified_bessel_k0", k0, "positive", 60, -k1(x),
+RL_BESSEL(ModifiedBesselK0, "modified_bessel_k0", k0, "positive", 60, true, true, -k1(x),
           "the modified Bessel function of the second kind of order 0; NaN below 0.")
-RL_BESSEL(ModifiedBesselK1, "modified_bessel_k1", k1, "positive", 60, -k0(x) - k1(x) / x,
+RL_BESSEL(ModifiedBesselK1, "modified_bessel_k1", k1, "positive", 60, true, true,
+          -k0(x) - k1(x) / x,
           "the modified Bessel function of the second kind of order 1; NaN below 0.")
-RL_BESSEL(ScaledModifiedBesselK0, "scaled_modified_bessel_k0", k0e, "positive", 60,
+RL_BESSEL(ScaledModifiedBesselK0, "scaled_modified_bessel_k0", k0e, "positive", 60, true, true,
           k0e(x) - k1e(x), "exp(x) * modified_bessel_k0(x), which does not underflow.")
-RL_BESSEL(ScaledModifiedBesselK1, "scaled_modified_bessel_k1", k1e, "positive", 60,
+RL_BESSEL(ScaledModifiedBesselK1, "scaled_modified_bessel_k1", k1e, "positive", 60, true, true,
           k1e(x) - k0e(x) - k1e(x) / x, "exp(x) * modified_bessel_k1(x), which does not underflow.")
-RL_BESSEL(AiryAi, "airy_ai", airy_ai, "real", 80, airy_slope(x),
+RL_BESSEL(AiryAi, "airy_ai", airy_ai, "real", 80, true, true, airy_slope(x),
           "Airy's function Ai, the solution of y'' = x * y that vanishes at infinity.")
 // clang-format on
 #undef RL_BESSEL
@@ -100,6 +101,7 @@ struct AirySlope : Hidden<AirySlope, 1> {
 RL_POINTWISE(AirySlope)
 
 struct I0 : SpecialUnary<I0> {
+  static constexpr bool scalar_doubles = true;
   static constexpr auto name = "i0";
   static constexpr auto doc = "i0(x): the modified Bessel function of the first kind of order 0.";
   static constexpr auto module = "";
@@ -114,6 +116,7 @@ struct I0 : SpecialUnary<I0> {
 RL_POINTWISE(I0)
 
 struct I1 : SpecialUnary<I1> {
+  static constexpr bool scalar_doubles = true, scalar_partials = true;
   static constexpr auto name = "i1";
   static constexpr auto grad_name = "SpecialI1Backward0";
   static constexpr auto doc = "i1(x): the modified Bessel function of the first kind of order 1.";
@@ -128,6 +131,7 @@ struct I1 : SpecialUnary<I1> {
 RL_POINTWISE(I1)
 
 struct I0e : SpecialUnary<I0e> {
+  static constexpr bool scalar_doubles = true;
   static constexpr auto name = "i0e";
   static constexpr auto grad_name = "SpecialI0EBackward0";
   static constexpr auto doc = "i0e(x): exp(-|x|) * i0(x), which does not overflow.";
@@ -140,6 +144,7 @@ struct I0e : SpecialUnary<I0e> {
 RL_POINTWISE(I0e)
 
 struct I1e : SpecialUnary<I1e> {
+  static constexpr bool scalar_doubles = true, scalar_partials = true;
   static constexpr auto name = "i1e";
   static constexpr auto grad_name = "SpecialI1EBackward0";
   static constexpr auto doc = "i1e(x): exp(-|x|) * i1(x), which does not overflow.";

@@ -59,6 +59,11 @@ V acosh_slope(V x) {
   }
 }
 
+// Of kinds that regions of mixed precision on CUDA compute in float32.
+#define RL_WIDE \
+  kComplex;     \
+  static constexpr bool full_on_cuda = true
+
 // The derivative is an expression in the input x and the output y, of which it reads one.
 #define RL_ELEMENTARY(Type, function, others, kinds, area, price, reads, derivative, text) \
   struct Type : Unary<Type> {                                                              \
@@ -80,29 +85,29 @@ V acosh_slope(V x) {
 constexpr Types kComplex = Types::FloatComplex;
 
 // clang-format off
-RL_ELEMENTARY(Exp, exp, "", kComplex, "real", 4, Save::Out, y, "e to the power of x.")
+RL_ELEMENTARY(Exp, exp, "", RL_WIDE, "real", 4, Save::Out, y, "e to the power of x.")
 RL_ELEMENTARY(Exp2, exp2, "", kComplex, "real", 4, Save::Out, y * V(M_LN2),
               "2 to the power of x.")
-RL_ELEMENTARY(Expm1, expm1, "", kComplex, "real", 4, Save::Out, y + V(1),
+RL_ELEMENTARY(Expm1, expm1, "", RL_WIDE, "real", 4, Save::Out, y + V(1),
               "exp(x) - 1, accurate near 0.")
-RL_ELEMENTARY(Log, log, "", kComplex, "positive", 4, Save::A, V(1) / x, "the natural logarithm.")
-RL_ELEMENTARY(Log2, log2, "", kComplex, "positive", 4, Save::A, V(1) / (x * V(M_LN2)),
+RL_ELEMENTARY(Log, log, "", RL_WIDE, "positive", 4, Save::A, V(1) / x, "the natural logarithm.")
+RL_ELEMENTARY(Log2, log2, "", RL_WIDE, "positive", 4, Save::A, V(1) / (x * V(M_LN2)),
               "the logarithm to base 2.")
-RL_ELEMENTARY(Log10, log10, "", kComplex, "positive", 4, Save::A, V(1) / (x * V(M_LN10)),
+RL_ELEMENTARY(Log10, log10, "", RL_WIDE, "positive", 4, Save::A, V(1) / (x * V(M_LN10)),
               "the logarithm to base 10.")
-RL_ELEMENTARY(Log1p, log1p, "", kComplex, "positive", 4, Save::A, V(1) / (x + V(1)),
+RL_ELEMENTARY(Log1p, log1p, "", RL_WIDE, "positive", 4, Save::A, V(1) / (x + V(1)),
               "log(1 + x), accurate near 0.")
 RL_ELEMENTARY(Sin, sin, "", kComplex, "real", 5, Save::A, cos(x), "the sine.")
 RL_ELEMENTARY(Cos, cos, "", kComplex, "real", 5, Save::A, -sin(x), "the cosine.")
-RL_ELEMENTARY(Tan, tan, "", kComplex, "unit", 8, Save::Out, V(1) + y * y, "the tangent.")
-RL_ELEMENTARY(Asin, asin, "arcsin", kComplex, "unit", 6, Save::A, V(1) / sqrt(V(1) - x * x),
+RL_ELEMENTARY(Tan, tan, "", RL_WIDE, "unit", 8, Save::Out, V(1) + y * y, "the tangent.")
+RL_ELEMENTARY(Asin, asin, "arcsin", RL_WIDE, "unit", 6, Save::A, V(1) / sqrt(V(1) - x * x),
               "the angle in [-pi/2, pi/2] whose sine is x.")
-RL_ELEMENTARY(Acos, acos, "arccos", kComplex, "unit", 6, Save::A, V(-1) / sqrt(V(1) - x * x),
+RL_ELEMENTARY(Acos, acos, "arccos", RL_WIDE, "unit", 6, Save::A, V(-1) / sqrt(V(1) - x * x),
               "the angle in [0, pi] whose cosine is x.")
 RL_ELEMENTARY(Atan, atan, "arctan", kComplex, "real", 6, Save::A, V(1) / (V(1) + x * x),
               "the angle in (-pi/2, pi/2) whose tangent is x.")
-RL_ELEMENTARY(Sinh, sinh, "", kComplex, "real", 6, Save::A, cosh(x), "the hyperbolic sine.")
-RL_ELEMENTARY(Cosh, cosh, "", kComplex, "real", 6, Save::A, sinh(x), "the hyperbolic cosine.")
+RL_ELEMENTARY(Sinh, sinh, "", RL_WIDE, "real", 6, Save::A, cosh(x), "the hyperbolic sine.")
+RL_ELEMENTARY(Cosh, cosh, "", RL_WIDE, "real", 6, Save::A, sinh(x), "the hyperbolic cosine.")
 RL_ELEMENTARY(Tanh, tanh, "", kComplex, "real", 6, Save::Out, V(1) - y * y,
               "the hyperbolic tangent.")
 RL_ELEMENTARY(Asinh, asinh, "arcsinh", kComplex, "real", 8, Save::A, V(1) / sqrt(x * x + V(1)),
@@ -115,6 +120,7 @@ RL_ELEMENTARY(Sigmoid, sigmoid, "", kComplex, "real", 5, Save::Out, y * (V(1) - 
               "1 / (1 + exp(-x)).")
 // clang-format on
 #undef RL_ELEMENTARY
+#undef RL_WIDE
 
 #define RL_SCALING(Type, function, factor, text)                     \
   struct Type : Unary<Type> {                                        \

@@ -10,28 +10,29 @@ namespace rl {
 namespace math {
 namespace {
 
-template <class T>
-RL_INLINE T inverse_of_erf(T x) {
-  T a = abs(x), y = special::erf_inverse(a, -log((1 - a) * (1 + a)));
-  return copysign(where(a == 1, T(HUGE_VAL), y), x);
+RL_INLINE double erfinv(double x) { return rl_erf_inverse(x); }
+RL_INLINE float erfinv(float x) {
+  float a = abs(x), y = special::erf_inverse(a, -log((1 - a) * (1 + a)));
+  return copysign(where(a == 1, float(HUGE_VAL), y), x);
 }
-RL_INLINE double erfinv(double x) { return inverse_of_erf(x); }
-RL_INLINE float erfinv(float x) { return inverse_of_erf(x); }
 inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
-RL_CODE(digamma, "digamma")
+inline double lgamma(double x) { return ::lgamma(x); }
+RL_INLINE float lgamma(float x) { return float(rl_log_gamma_rough(x)); }
+inline Var lgamma(const Var& x) { return call_pointwise("lgamma", {x}); }
+inline Symbol lgamma(const Symbol& x) { return call_symbol("lgamma", {x}); }
+
+RL_FORM(digamma, "digamma")
 RL_CODE(scaled_erfc, "erfcx")
-RL_INLINE double normal_cdf(double x) { return special::normal_cdf(x); }
-RL_INLINE float normal_cdf(float x) { return float(0.5 * ::erfc(double(x) * -M_SQRT1_2)); }
-inline Var normal_cdf(const Var& x) { return call_pointwise("ndtr", {x}); }
-inline Symbol normal_cdf(const Symbol& x) { return call_symbol("normal_cdf", {x}); }
+RL_FORM_AS(normal_cdf, normal_cdf_rough, "normal_cdf", "ndtr")
 RL_CODE(log_normal_cdf, "log_ndtr")
 RL_CODE(normal_quantile, "ndtri")
 RL_CODE_OF(scaled_erfc_integral, "scaled_erfc_integral")
 RL_CODE_OF(polygamma, "polygamma")
 RL_CODE2(zeta, "zeta")
-RL_CODE2(gamma_above, "igammac")
+RL_FORM2(gamma_above, "igammac", call_symbol("gamma_above", {x, y}))
+RL_FORM2(gamma_below, "igamma", call_symbol("gamma_below", {x, y, Symbol(0.0)}))
 RL_CODE2_OF(zeta_slope, "zeta_slope")
 RL_CODE2_OF(gamma_below, "gamma_below")
 RL_CODE2_OF(gamma_density, "gamma_density")
@@ -52,31 +53,32 @@ using namespace math;
 
 namespace {
 
-#define RL_SPECIAL(Type, function, area, price, called, reads, derivative, text)      \
-  struct Type : Unary<Type> {                                                         \
-    static constexpr auto name = #function;                                           \
-    static constexpr bool scalar = called;                                            \
-    static constexpr auto doc = #function "(x): " text;                               \
-    static constexpr Result result = Result::Float;                                   \
-    static constexpr auto domain = area;                                              \
-    static constexpr double cost = price;                                             \
-    static constexpr Save saves[] = {reads};                                          \
-    template <class V> static V value(V x) { return function(x); }                    \
-    template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) { \
-      return derivative;                                                              \
-    }                                                                                 \
-  };                                                                                  \
+#define RL_SPECIAL(Type, function, area, price, called, slope_called, reads, derivative, text) \
+  struct Type : Unary<Type> {                                                                  \
+    static constexpr auto name = #function;                                                    \
+    static constexpr bool scalar_doubles = called, scalar_partials = slope_called;             \
+    static constexpr auto doc = #function "(x): " text;                                        \
+    static constexpr Result result = Result::Float;                                            \
+    static constexpr auto domain = area;                                                       \
+    static constexpr double cost = price;                                                      \
+    static constexpr Save saves[] = {reads};                                                   \
+    template <class V> static V value(V x) { return function(x); }                             \
+    template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) {          \
+      return derivative;                                                                       \
+    }                                                                                          \
+  };                                                                                           \
   RL_POINTWISE(Type)
 // clang-format off
-RL_SPECIAL(Erf, erf, "real", 6, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erf, erf, "real", 6, false, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
            "the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.")
-RL_SPECIAL(Erfc, erfc, "real", 8, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erfc, erfc, "real", 8, false, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
            "1 - erf(x), accurate for large x.")
-RL_SPECIAL(Erfinv, erfinv, "unit", 20, false, Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
+RL_SPECIAL(Erfinv, erfinv, "unit", 20, false, false; static constexpr bool full_on_cuda = true,
+           Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
            "the inverse of erf.")
-RL_SPECIAL(Lgamma, lgamma, "positive", 30, true, Save::A, digamma(x),
+RL_SPECIAL(Lgamma, lgamma, "positive", 30, true, false, Save::A, digamma(x),
            "the logarithm of |gamma(x)|.")
-RL_SPECIAL(Digamma, digamma, "positive", 40, true, Save::A, polygamma(x, V(1)),
+RL_SPECIAL(Digamma, digamma, "positive", 40, false, true, Save::A, polygamma(x, V(1)),
            "the derivative of lgamma.")
 // clang-format on
 #undef RL_SPECIAL
@@ -147,14 +149,14 @@ struct Mvlgamma : General {
 };
 RL_OP(Mvlgamma)
 
-#define RL_NORMAL(Type, label, function, area, grad, reads, derivative, text)         \
+#define RL_NORMAL(Type, label, function, area, grad, reads, called, derivative, text) \
   struct Type : SpecialUnary<Type> {                                                  \
     static constexpr auto name = label;                                               \
     static constexpr auto grad_name = grad;                                           \
     static constexpr auto doc = label "(x): " text;                                   \
     static constexpr auto domain = area;                                              \
     static constexpr double cost = 20;                                                \
-    static constexpr bool scalar = false;                                             \
+    static constexpr bool scalar = false, scalar_partials = called;                   \
     static constexpr Save saves[] = {reads};                                          \
     template <class V> static V value(V x) { return function(x); }                    \
     template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) { \
@@ -163,15 +165,15 @@ RL_OP(Mvlgamma)
   };                                                                                  \
   RL_POINTWISE(Type)
 // clang-format off
-RL_NORMAL(Erfcx, "erfcx", scaled_erfc, "real", "SpecialErfcxBackward0", Save::A,
+RL_NORMAL(Erfcx, "erfcx", scaled_erfc, "real", "SpecialErfcxBackward0", Save::A, true,
           V(-2) * scaled_erfc_integral(x, V(1)), "exp(x * x) * erfc(x), which does not underflow.")
-RL_NORMAL(Ndtr, "ndtr", normal_cdf, "real", "SpecialNdtrBackward0", Save::A,
+RL_NORMAL(Ndtr, "ndtr", normal_cdf, "real", "SpecialNdtrBackward0", Save::A, false,
           V(0.39894228040143268) * exp(V(-0.5) * (x * x)),
           "the distribution function of the normal distribution.")
-RL_NORMAL(LogNdtr, "log_ndtr", log_normal_cdf, "real", "SpecialLogNdtrBackward0", Save::A,
+RL_NORMAL(LogNdtr, "log_ndtr", log_normal_cdf, "real", "SpecialLogNdtrBackward0", Save::A, false,
           V(0.79788456080286541) / scaled_erfc(V(-M_SQRT1_2) * x),
           "the logarithm of ndtr(x), also where that underflows.")
-RL_NORMAL(Ndtri, "ndtri", normal_quantile, "probability", "SpecialNdtriBackward0", Save::Out,
+RL_NORMAL(Ndtri, "ndtri", normal_quantile, "probability", "SpecialNdtriBackward0", Save::Out, false,
           V(2.5066282746310002) * exp(V(0.5) * (y * y)),
           "the inverse of ndtr.")
 // clang-format on
@@ -257,6 +259,7 @@ struct ZetaSlope : SpecialFamily<ZetaSlope, 2> {
 RL_POINTWISE(ZetaSlope)
 
 struct Igamma : SpecialBinary<Igamma> {
+  static constexpr bool scalar = false, scalar_partials = true;
   static constexpr auto name = "igamma";
   static constexpr auto signature = "igamma(Tensor input, Tensor other)";
   static constexpr auto doc =
@@ -268,13 +271,14 @@ struct Igamma : SpecialBinary<Igamma> {
   static constexpr auto domain = "positive";
   static constexpr double cost = 200;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
-  template <class V> static V value(V a, V x) { return gamma_below(a, x, V(0)); }
+  template <class V> static V value(V a, V x) { return gamma_below(a, x); }
   template <class V> static V partial0(V a, V x, V) { return gamma_below(a, x, V(1)); }
   template <class V> static V partial1(V a, V x, V) { return gamma_density(a, x, V(0)); }
 };
 RL_POINTWISE(Igamma)
 
 struct Igammac : SpecialBinary<Igammac> {
+  static constexpr bool scalar = false, scalar_partials = true;
   static constexpr auto name = "igammac";
   static constexpr auto signature = "igammac(Tensor input, Tensor other)";
   static constexpr auto doc = "igammac(a, x): 1 - igamma(a, x), accurate where that is small.";

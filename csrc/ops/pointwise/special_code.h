@@ -7,14 +7,27 @@
 
 namespace rl::math {
 
-// A function of one input.
-#define RL_CODE(code, op)                                                \
-  inline double code(double x) { return special::code(x); }              \
-  inline float code(float x) { return float(special::code(double(x))); } \
-  inline Var code(const Var& x) { return call_pointwise(op, {x}); }      \
+// A function of one input whose formula becomes part of the loop.
+#define RL_CODE(code, op)                                                   \
+  RL_INLINE double code(double x) { return special::code(x); }              \
+  RL_INLINE float code(float x) { return float(special::code(double(x))); } \
+  inline Var code(const Var& x) { return call_pointwise(op, {x}); }         \
   inline Symbol code(const Symbol& x) { return call_symbol(#code, {x}); }
+// One that has vector forms; its text is another's name on devices, and floats
+// may have a form of their own.
+#define RL_FORM_AS(code, single, text, op)                          \
+  RL_INLINE double code(double x) { return rl_##code(x); }          \
+  RL_INLINE float code(float x) { return float(rl_##single(x)); }   \
+  inline Var code(const Var& x) { return call_pointwise(op, {x}); } \
+  inline Symbol code(const Symbol& x) { return call_symbol(text, {x}); }
+#define RL_FORM(code, op) RL_FORM_AS(code, code, #code, op)
 
-// A function of two inputs.
+// Functions of two inputs, with vector forms and without.
+#define RL_FORM2(code, op, symbol)                                                   \
+  RL_INLINE double code(double x, double y) { return rl_##code(x, y); }              \
+  RL_INLINE float code(float x, float y) { return float(rl_##code(x, y)); }          \
+  inline Var code(const Var& x, const Var& y) { return call_pointwise(op, {x, y}); } \
+  inline Symbol code(const Symbol& x, const Symbol& y) { return symbol; }
 #define RL_CODE2(code, op)                                                                   \
   inline double code(double x, double y) { return special::code(x, y); }                     \
   inline float code(float x, float y) { return float(special::code(double(x), double(y))); } \

@@ -294,6 +294,7 @@ struct NanMean : Composite {
 RL_OP(NanMean)
 
 struct LogSumExp : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "logsumexp(Tensor input, int[] dim, bool keepdim=False)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "logsumexp(x, dim): log(sum(exp(x), dim)), without overflow.";

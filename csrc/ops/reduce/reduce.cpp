@@ -115,6 +115,7 @@ Var spread(const Var& g, const Ints& sizes, const std::optional<Ints>& dim, bool
 }
 
 struct SumAll : Linear {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "sum(Tensor input, *, dtype? dtype=None)";
   static constexpr auto doc = "sum(x): the sum of all elements, of the same precision.";
@@ -133,6 +134,7 @@ struct SumAll : Linear {
 RL_OP(SumAll)
 
 struct Sum : Linear {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature =
       "sum(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None)";

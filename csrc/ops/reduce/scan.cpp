@@ -115,6 +115,7 @@ struct SuffixSum : Linear {
 };
 
 struct CumSum : Linear {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "cumsum(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;
@@ -136,6 +137,7 @@ void SuffixSum::vjp(Back& b, const In&, int64_t dim) {
 RL_OP(SuffixSum)
 
 struct CumProd : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr Stored stored = Stored::Summed;
   static constexpr auto signature = "cumprod(Tensor input, int dim, *, dtype? dtype=None)";
   static constexpr Batching batching = Batching::Shift;

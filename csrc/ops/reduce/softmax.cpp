@@ -36,6 +36,7 @@ Var run_backward(Backward run, const Var& gradient, const Var& out, int64_t dim)
 }
 
 struct SoftmaxOf : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "_softmax(Tensor input, int dim)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "_softmax(x, dim): exp(x) / sum(exp(x)) along a dimension.";
@@ -61,6 +62,7 @@ struct SoftmaxOf : General {
 RL_OP(SoftmaxOf)
 
 struct LogSoftmaxOf : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "_log_softmax(Tensor input, int dim)";
   static constexpr Batching batching = Batching::Shift;
   static constexpr auto doc = "_log_softmax(x, dim): x - log(sum(exp(x))) along a dimension.";

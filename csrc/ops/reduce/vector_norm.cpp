@@ -84,6 +84,7 @@ Var push_norm(const Var& t, const Var& x, double p, const Var& norm, const Dims&
 }
 
 struct VectorNorm : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature =
       "vector_norm(Tensor input, float ord=2, int[]? dim=None, bool keepdim=False, *, "
       "dtype? dtype=None)";
@@ -136,6 +137,7 @@ Var vector_norm(const Var& x, double ord, const Dims& dim) {
 }
 
 struct Norm : Composite {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature =
       "norm(Tensor input, object? p='fro', int[]? dim=None, bool keepdim=False, "
       "dtype? dtype=None)";
@@ -173,6 +175,7 @@ struct Norm : Composite {
 RL_OP(Norm)
 
 struct Dist : General {
+  static constexpr Autocast autocast = Autocast::FullOnCuda;
   static constexpr auto signature = "dist(Tensor input, Tensor other, float p=2)";
   static constexpr auto doc = "dist(a, b, p): the p-norm of a - b.";
   static constexpr Family family = Family::Reduction;

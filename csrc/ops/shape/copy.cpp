@@ -7,6 +7,7 @@
 #include "call/op.h"
 #include "call/pointwise.h"
 #include "call/write.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/kernels.h"
 #include "ops/index/index.h"
 
@@ -451,7 +452,8 @@ bool converts_here(const Tensor* into, const Tensor* src) {
          src->device().type == Device::CUDA;
 }
 
-// From the host to a device or back: converted at the source, moved in one piece, laid out there.
+// From one device to another, or the host: converted at the source, moved in one piece, laid out
+// there.
 void copy_between(Tensor* into, const Tensor* src) {
   Plain plain;
   Var from = alias(src);
@@ -465,7 +467,10 @@ void copy_between(Tensor* into, const Tensor* src) {
       same || into->contiguous ? Var(into) : empty(into->sizes, into->dtype, into->device());
   size_t bytes = size_t(into->numel * itemsize(into->dtype));
   if (into->device() == kHost) on(from).read(target->data(), from->data(), bytes);
-  else on(into).write(target->data(), from->data(), bytes);
+  else if (from.device() == kHost) on(into).write(target->data(), from->data(), bytes);
+  else
+    cuda::copy_to_device(into->device().index, target->data(), from.device().index, from->data(),
+                         bytes);
   if (target.get() != into) copy_data(into, target.get());
 }
 
