@@ -1,7 +1,16 @@
-"""The simulator against this machine: steps of 2, 4 and 8 processes, predicted and measured."""
+"""The simulator against this machine: steps of 2, 4 and 8 processes, predicted and measured.
+
+What a prediction is given contains no step under DDP or FSDP between processes. It is measured in
+as many processes, at once: the plain layers, and layers under DDP and FSDP where each process is a
+group of its own (copies and hooks, without messages); and all_reduces of two sizes. A plain step
+of N processes is predicted from one of as many processes as there are cores: it says whether the
+machine had nothing else to do.
+"""
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import Any
 
 from ranks import Team
@@ -10,62 +19,71 @@ from simulate import Cluster, Layer, Link, Plan, predict
 SIZES = [512, 768, 768, 768, 768, 256]
 BATCH = 64
 CAP = 1.0  # MiB of a bucket
+COUNTS = (1 << 12, 1 << 19)  # floats of an all_reduce: few that go the same way, and a bucket's
+KINDS = ("plain", "ddp", "fsdp")
+TURNS = 4  # of all that is measured; the best of each counts
 
 
-def fitted(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """(the time of nothing, bytes each second) of times of messages, by the ends of the range."""
-    (small, first), (large, last) = points[0], points[-1]
-    slope = max((last - first) / (large - small), 1e-12)
-    return max(first - small * slope, 1e-7), 1 / slope
+def measured(team: Team, rounds: int) -> dict[tuple[Any, ...], float]:
+    """Seconds of a step of each kind, in groups of one and of all, and of all_reduces."""
+    calls: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for how in KINDS:
+        for alone in (True, False):
+            calls[how, alone] = ("chain", SIZES, BATCH, how, CAP, rounds, alone)
+    for count in COUNTS:
+        calls["all_reduce", count] = ("steady_all_reduce", count, 3 * rounds)
+    found: dict[tuple[Any, ...], float] = {}
+    for _ in range(TURNS):
+        for key, (name, *arguments) in calls.items():
+            took = max(team.run(name, *arguments))
+            found[key] = min(found.get(key, took), took)
+    return found
 
 
-def link_of(team: Team, rounds: int) -> Link:
-    """The link that explains the all_reduces of this team, whose ring it is part of."""
-    n = team.size
-    points = []
-    for count in (256, 1 << 16, 1 << 20):
-        took = max(team.run("all_reduce", count, rounds))
-        points.append((4.0 * count, took))
-    start, rate = fitted(points)
-    # all_reduce: 2 (n - 1) messages of size / n each (or fewer, as many bytes).
-    steps = 2 * max(1, (n - 1).bit_length())
-    return Link(start / steps, rate * 2 * (n - 1) / n)
+def link_of(size: int, times: dict[tuple[Any, ...], float]) -> Link:
+    """The link that explains the all_reduces: two rounds, each of them direct."""
+    few, many = (times["all_reduce", count] for count in COUNTS)
+    rate = 4.0 * (COUNTS[1] - COUNTS[0]) / max(many - few, 1e-9)
+    return Link(few / 2, rate * 2 * (size - 1) / size)
 
 
-def check(rounds: int = 30) -> list[dict[str, Any]]:
+def spread(layers: list[Layer], plain: float, step: float) -> list[Layer]:
+    """Layers whose plain step takes ``plain``, and what ``step`` takes more shared out by bytes."""
+    scale = plain / sum(x.forward + x.backward for x in layers)
+    beside = (step - plain) / sum(x.parameters for x in layers)
+    return [
+        replace(x, forward=x.forward * scale, backward=x.backward * scale + beside * x.parameters)
+        for x in layers
+    ]
+
+
+def check(rounds: int = 6) -> list[dict[str, Any]]:
     """Prints and returns each prediction beside its measurement."""
+    cores = len(os.sched_getaffinity(0))
+    with Team("rushlight", cores) as team:
+        layers = [Layer(*times) for times in team.run("layers", SIZES, BATCH, rounds)[0]]
+        plain = min(max(team.run("chain", SIZES, BATCH, "plain", CAP, rounds, True)) for _ in "123")
     print(f"{'ranks':>6}{'plan':>6}{'measured ms':>13}{'predicted ms':>14}{'error':>8}")
     rows = []
     for size in (2, 4, 8):
         with Team("rushlight", size) as team:
-            link = link_of(team, rounds)
-            # Every process measures at once: what they take from each other is in the times.
-            times = team.run("layers", SIZES, BATCH, rounds)
-            worst = [
-                tuple(max(t[i][k] for t in times) for k in range(3)) for i in range(len(SIZES) - 1)
-            ]
-            layers = [Layer(f, b, p) for f, b, p in worst]
-            cluster = Cluster(size, size, link, link)
-            for how in ("alone", "ddp", "fsdp"):
-                took = max(max(team.run("chain", SIZES, BATCH, how, CAP, rounds)) for _ in range(2))
-                data = 1 if how == "alone" else size
-                plan = Plan(data=data, sharded=how == "fsdp", bucket=CAP * 2**20)
-                ranks = Cluster(data, data, link, link) if how == "alone" else cluster
-                guess = predict(layers, plan, ranks).step
-                error = guess / took - 1
-                rows.append(
-                    {
-                        "ranks": size,
-                        "plan": how,
-                        "measured": took,
-                        "predicted": guess,
-                        "error": error,
-                    }
-                )
-                print(
-                    f"{size:>6}{how:>6}{took * 1e3:>13.2f}{guess * 1e3:>14.2f}{error:>8.0%}",
-                    flush=True,
-                )
+            times = measured(team, rounds)
+        link = link_of(size, times)
+        cluster = Cluster(size, size, link, link, cores=cores)
+        slow = cluster.crowding()
+        for how in KINDS:
+            guess = plain * slow
+            if how != "plain":
+                alone = spread(layers, times["plain", True] / slow, times[how, True] / slow)
+                plan = Plan(data=size, sharded=how == "fsdp", bucket=CAP * 2**20)
+                guess = predict(alone, plan, cluster).step
+            took = times[how, False]
+            error = guess / took - 1
+            rows.append(
+                {"ranks": size, "plan": how, "measured": took, "predicted": guess, "error": error}
+            )
+            figures = f"{took * 1e3:>13.2f}{guess * 1e3:>14.2f}{error:>8.0%}"
+            print(f"{size:>6}{how:>6}{figures}", flush=True)
     return rows
 
 

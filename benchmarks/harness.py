@@ -29,6 +29,7 @@ from typing import Any
 
 PATIENCE = 0.02  # seconds in a slice of quick work; slow work runs once
 HERE = Path(__file__).resolve().parent
+INTERRUPTED = 130  # the exit status of who is interrupted, as shells have it
 
 
 @dataclass
@@ -99,7 +100,7 @@ class Bench:
         a, *others = (spent / case.per for spent in _alternate(timers, self.rounds))
         b = others[0] if others else None
         passed = None if case.bar is None or b is None else b / a >= case.bar
-        bar = "" if case.bar is None else f">= {case.bar:g}x"
+        bar = "" if passed is None else f">= {case.bar:g}x"
         if case.flops:
             rate = case.flops * 1e-9
             theirs = None if b is None else rate / b
@@ -201,12 +202,13 @@ def _line(cells: Iterable[str], widths: list[int]) -> str:
 
 
 def show(rows: Iterable[Row], title: str, subject: str) -> list[Row]:
-    """Prints rows as they come; returns them."""
+    """Prints rows as they come, with a title when the first one comes; returns them."""
     widths = [46, 14, 14, 8, 11, 6]
-    print(f"\n{title}")
-    print(_line(["", subject, "torch", "ratio", "bar", ""], widths))
-    kept = []
+    kept: list[Row] = []
     for row in rows:
+        if not kept:
+            print(f"\n{title}")
+            print(_line(["", subject, "torch", "ratio", "bar", ""], widths))
         kept.append(row)
         theirs = "" if row.theirs is None else _figure(row.theirs, row.unit)
         ratio = "" if row.ratio is None or row.unit == "yes/no" else f"{row.ratio:.2f}x"
@@ -232,7 +234,10 @@ def main(rows: Callable[[Bench], Iterable[Row]], title: str) -> None:
     given = arguments(argparse.ArgumentParser(description=title)).parse_args()
     warnings.simplefilter("ignore")
     bench = Bench(given.subject, given.rounds, given.threads, given.only)
-    kept = show(rows(bench), title, given.subject)
+    try:
+        kept = show(rows(bench), title, given.subject)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     if given.json:
         records = [{"script": Path(sys.argv[0]).name, **asdict(r), "ratio": r.ratio} for r in kept]
         Path(given.json).write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")

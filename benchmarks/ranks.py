@@ -88,6 +88,9 @@ MODELS = {
 }
 
 
+ROWS = 3  # of many in a row, the best counts
+
+
 class Member:
     """One process: its library and the steps that it has made."""
 
@@ -97,6 +100,7 @@ class Member:
         self.torch.set_num_threads(1)
         self.dist.init_process_group("gloo")
         self.steps: dict[tuple[str, str], Any] = {}
+        self.own: Any = None  # a group of this process alone
 
     def step(self, model: str, how: str, rounds: int) -> float:
         """The quickest step of a model: "alone" in each process, or under "ddp"."""
@@ -122,6 +126,25 @@ class Member:
             best = min(best, time.perf_counter() - start)
         return best
 
+    def _steady(self, work: Any, rounds: int) -> float:
+        """The time of one of many in a row, of the best row.
+
+        A single one can be short because this process was late and found the others waiting.
+        """
+        best = float("inf")
+        for _ in range(ROWS):
+            self.dist.barrier()
+            start = time.perf_counter()
+            for _ in range(rounds):
+                work()
+            best = min(best, (time.perf_counter() - start) / rounds)
+        return best
+
+    def steady_all_reduce(self, count: int, rounds: int) -> float:
+        """The time of one of many all_reduces of that many floats."""
+        t = self.torch.ones(count)
+        return self._steady(lambda: self.dist.all_reduce(t), rounds)
+
     def all_reduce(self, count: int, rounds: int) -> float:
         """The quickest all_reduce of that many floats."""
         t = self.torch.ones(count)
@@ -140,32 +163,39 @@ class Member:
             layer = torch.nn.Sequential(torch.nn.Linear(sizes[i], sizes[i + 1]), torch.nn.ReLU())
             x = torch.randn(batch, sizes[i], requires_grad=i > 0)
             grad = torch.ones(batch, sizes[i + 1])
-            forward = backward = float("inf")
-            for _ in range(rounds):
+            forward = self._steady(lambda layer=layer, x=x: layer(x), rounds)
+
+            def both(layer: Any = layer, x: Any = x, grad: Any = grad) -> None:
                 layer.zero_grad()
-                start = time.perf_counter()
-                y = layer(x)
-                middle = time.perf_counter()
-                y.backward(grad)
-                forward = min(forward, middle - start)
-                backward = min(backward, time.perf_counter() - middle)
+                layer(x).backward(grad)
+
+            backward = max(self._steady(both, rounds) - forward, 0.0)
             size = sum(p.numel() * p.element_size() for p in layer.parameters())
             found.append((forward, backward, float(size)))
         return found
 
-    def chain(self, sizes: Sequence[int], batch: int, how: str, cap: float, rounds: int) -> float:
-        """A forward and a backward pass of the linear layers, without an optimizer."""
-        torch = self.torch
+    def chain(
+        self, sizes: Sequence[int], batch: int, how: str, cap: float, rounds: int, alone: bool
+    ) -> float:
+        """A forward and a backward pass of the linear layers, without an optimizer.
+
+        `how` is "plain", "ddp" or "fsdp", `alone` whether the process is a group of its own.
+        """
+        torch, group = self.torch, self._group_of_one() if alone else self.dist.group.WORLD
         pairs = itertools.pairwise(sizes)
         blocks = [torch.nn.Sequential(torch.nn.Linear(a, b), torch.nn.ReLU()) for a, b in pairs]
         model = torch.nn.Sequential(*blocks)
         if how == "ddp":
-            model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=cap)
+            wrap = torch.nn.parallel.DistributedDataParallel
+            model = wrap(model, bucket_cap_mb=cap, process_group=group)
         elif how == "fsdp":
-            fsdp = importlib.import_module(f"{torch.__name__}.distributed.fsdp")
-            for block in model:
-                fsdp.fully_shard(block)
-            fsdp.fully_shard(model)
+            name = torch.__name__
+            fsdp = importlib.import_module(f"{name}.distributed.fsdp")
+            meshes = importlib.import_module(f"{name}.distributed.device_mesh")
+            mesh = meshes.DeviceMesh.from_group(group, "cpu")
+            for block in blocks:
+                fsdp.fully_shard(block, mesh=mesh)
+            fsdp.fully_shard(model, mesh=mesh)
         x, grad = torch.randn(batch, sizes[0]), torch.ones(batch, sizes[-1])
 
         def work() -> None:
@@ -174,7 +204,13 @@ class Member:
 
         for _ in range(3):
             work()
-        return self._quickest(work, rounds)
+        return self._steady(work, rounds)
+
+    def _group_of_one(self) -> Any:
+        if self.own is None:
+            groups = [self.dist.new_group([r]) for r in range(self.dist.get_world_size())]
+            self.own = groups[self.dist.get_rank()]
+        return self.own
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Runs every benchmark, each in a process of its own, and says which bars were missed."""
 
 import argparse
+import importlib.util
 import json
 import math
 import subprocess
@@ -9,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import HERE, arguments
+from harness import HERE, INTERRUPTED, arguments
 from plots import plots
 from rushlight._terminal import Progress
 
@@ -77,31 +78,56 @@ def main() -> int:
         parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(SCRIPTS)}")
     passed_on = ["--rounds", str(given.rounds), "--threads", str(given.threads)]
     passed_on += ["--only", given.only, "--subject", given.subject]
-    rows, broken = [], []
-    with tempfile.TemporaryDirectory() as folder, Progress(len(given.scripts), "done") as progress:
-        for done, name in enumerate(given.scripts):
+    if importlib.util.find_spec("torch") is None:
+        print("PyTorch is not installed: rushlight's figures stand alone")
+    rows, broken, interrupted = measure(given.scripts, passed_on)
+    if given.json:
+        Path(given.json).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    if given.plots:
+        drawn = plots(rows, Path(given.plots))
+        print("\n".join(f"wrote {path}" for path in drawn) or "no plots: no ratio to PyTorch")
+    summary(rows)
+    missed = verdict(rows)
+    for name in broken:
+        print(f"  failed  {name}.py")
+    if not rows and given.only:
+        print(f"no row's name contains {given.only!r}", file=sys.stderr)
+    if interrupted:
+        return INTERRUPTED
+    return 1 if broken or not rows or (given.strict and missed) else 0
+
+
+def measure(names: list[str], options: list[str]) -> tuple[list[dict[str, Any]], list[str], bool]:
+    """The rows of scripts, the scripts that failed, and whether somebody lost patience."""
+    rows: list[dict[str, Any]] = []
+    broken = []
+    with tempfile.TemporaryDirectory() as folder, Progress(len(names), "done") as progress:
+        for done, name in enumerate(names):
             progress.update(done, f"next: {name}")
             file = Path(folder) / f"{name}.json"
-            script = HERE / f"{name}.py"
-            status = subprocess.call([sys.executable, str(script), *passed_on, "--json", str(file)])
+            command = [sys.executable, str(HERE / f"{name}.py"), *options, "--json", str(file)]
+            try:
+                status = subprocess.call(command)
+            except KeyboardInterrupt:
+                status = INTERRUPTED
+            if status == INTERRUPTED:
+                return rows, broken, True
             if status == 0:
                 rows += json.loads(file.read_text())
             else:
                 broken.append(name)
-    if given.json:
-        Path(given.json).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-    if given.plots:
-        for path in plots(rows, Path(given.plots)):
-            print(f"wrote {path}")
-    summary(rows)
+    return rows, broken, False
+
+
+def verdict(rows: list[dict[str, Any]]) -> list[str]:
+    """Says which bars were missed; returns them."""
     bars = [r for r in rows if r["passed"] is not None]
     missed = [f"{r['script']}: {r['name']}" for r in bars if not r["passed"]]
-    print(f"\n{len(bars) - len(missed)} of {len(bars)} bars met")
+    if bars:
+        print(f"\n{len(bars) - len(missed)} of {len(bars)} bars met")
     for name in missed:
         print(f"  missed  {name}")
-    for name in broken:
-        print(f"  failed  {name}.py")
-    return 1 if broken or (given.strict and missed) else 0
+    return missed
 
 
 if __name__ == "__main__":

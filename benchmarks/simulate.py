@@ -6,7 +6,8 @@
 The model of a link is latency plus bytes over bandwidth, of a node and of the network between
 nodes. A collective is the ring of its algorithm (within a node, then between nodes). A step is
 played event by event: layers compute in order, buckets are sent when they are full, one after
-another, and the step ends with the last.
+another, and the step ends with the last. On one machine with fewer cores than ranks, cores move
+the data, too: bytes add to what is computed, and only the waits for each other overlap.
 """
 
 from __future__ import annotations
@@ -40,11 +41,16 @@ class Cluster:
     near: Link
     far: Link
     memory: float = 80e9  # bytes of a rank
-    cores: int | None = None  # of a machine whose ranks compete for them
+    cores: int | None = None  # of one machine whose ranks share them, also to move data
 
     @property
     def nodes(self) -> int:
         return -(-self.ranks // self.per_node)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the ranks' own cores move the data: what they copy they do not compute."""
+        return self.cores is not None
 
     def crowding(self) -> float:
         """How much slower each rank computes where there are more ranks than cores."""
@@ -103,8 +109,20 @@ def tree(size: float, ranks: int, link: Link, rounds: int) -> float:
     return rounds * (steps * link.latency + size * (ranks - 1) / ranks / link.bandwidth)
 
 
+def direct(size: float, ranks: int, link: Link, rounds: int) -> float:
+    """The same from each to each at once: one latency a round, the same bytes."""
+    if ranks <= 1:
+        return 0.0
+    return rounds * link.time(size * (ranks - 1) / ranks)
+
+
 def collective(size: float, ranks: int, cluster: Cluster, rounds: int) -> float:
-    """Within nodes first, then between them on a node's part; the better of ring and tree."""
+    """Within nodes first, then between them on a node's part; the better of ring and tree.
+
+    On a machine that ranks share it is direct, and the link's times are those of all of them.
+    """
+    if cluster.is_shared:
+        return direct(size, ranks, cluster.near, rounds)
     inside = min(ranks, cluster.per_node)
     outside = -(-ranks // inside)
     near = min(f(size, inside, cluster.near, rounds) for f in (ring, tree))
@@ -114,11 +132,6 @@ def collective(size: float, ranks: int, cluster: Cluster, rounds: int) -> float:
 
 def all_reduce(size: float, ranks: int, cluster: Cluster) -> float:
     return collective(size, ranks, cluster, 2)
-
-
-def gather(size: float, ranks: int, cluster: Cluster) -> float:
-    """all_gather or reduce_scatter of ``size`` bytes in all."""
-    return collective(size, ranks, cluster, 1)
 
 
 # -- a step ---------------------------------------------------------------------------------------
@@ -135,41 +148,60 @@ def buckets(layers: Sequence[Layer], cap: float) -> list[tuple[int, float]]:
     return found
 
 
+def cost(size: float, rounds: int, plan: Plan, cluster: Cluster) -> tuple[float, float]:
+    """(seconds until a collective of the plan's data ranks has ended, seconds of the rank's core).
+
+    Links work beside the ranks. On a machine that ranks share, bytes are the cores' work, and the
+    rest is waiting for the others, in which a core is free for whoever has something to do.
+    """
+    whole = collective(size, plan.data, cluster, rounds)
+    if not cluster.is_shared:
+        return whole, 0.0
+    waits = collective(0.0, plan.data, cluster, rounds)
+    return waits, whole - waits
+
+
 def data_parallel(layers: Sequence[Layer], plan: Plan, cluster: Cluster) -> tuple[float, float]:
-    """(the end of the step, seconds on the links): all_reduce of buckets beside backward."""
-    done: dict[int, float] = {}
+    """(the end of the step, seconds of communication): all_reduce of buckets beside backward."""
+    sizes = dict(buckets(layers, plan.bucket))
     now = sum(layer.forward for layer in layers)
+    link, busy = 0.0, 0.0
     for i in reversed(range(len(layers))):
         now += layers[i].backward
-        done[i] = now
-    link, busy = 0.0, 0.0
-    for i, size in buckets(layers, plan.bucket):
-        cost = all_reduce(size, plan.data, cluster)
-        link = max(link, done[i]) + cost
-        busy += cost
+        if i in sizes:
+            takes, own = cost(sizes[i], 2, plan, cluster)
+            now += own
+            link = ended(link, now, takes, cluster)
+            busy += takes + own
     return max(now, link), busy
+
+
+def ended(link: float, now: float, takes: float, cluster: Cluster) -> float:
+    """When a collective that starts now has ended: a link has one at a time, waits overlap."""
+    return max(link, now + takes) if cluster.is_shared else max(link, now) + takes
 
 
 def fully_sharded(layers: Sequence[Layer], plan: Plan, cluster: Cluster) -> tuple[float, float]:
     """Parameters gathered one layer ahead, forward and backward; gradients scattered after it."""
-    costs = [gather(layer.parameters, plan.data, cluster) for layer in layers]
+    costs = [cost(layer.parameters, 1, plan, cluster) for layer in layers]
     order = [*range(len(layers)), *reversed(range(len(layers)))]
     work = [layer.forward for layer in layers] + [layer.backward for layer in reversed(layers)]
-    link = busy = ready = costs[0]
-    computed = 0.0
+    link = ready = busy = sum(costs[0])
+    now = 0.0
     for step, i in enumerate(order):
-        start = max(computed, ready)
+        now = max(now, ready)
         if step + 1 < len(order):  # the next layer is gathered while this one computes
-            following = costs[order[step + 1]]
-            # The last layer is whole already when backward begins with it.
-            following = 0.0 if step + 1 == len(layers) else following
-            link = ready = max(link, start) + following
-            busy += following
-        computed = start + work[step]
+            takes, own = costs[order[step + 1]]
+            now += own
+            link = ready = ended(link, now, takes, cluster)
+            busy += takes + own
+        now += work[step]
         if step >= len(layers):
-            link = max(link, computed) + costs[i]
-            busy += costs[i]
-    return max(computed, link), busy
+            takes, own = costs[i]
+            now += own
+            link = ended(link, now, takes, cluster)
+            busy += takes + own
+    return max(now, link), busy
 
 
 def tensor_parallel(layers: Sequence[Layer], ways: int, cluster: Cluster) -> list[Layer]:

@@ -1,5 +1,7 @@
 """What collectives compute, in real processes: against the same sums in one."""
 
+import time
+
 import pytest
 
 import rushlight as torch
@@ -104,6 +106,64 @@ def reductions(rank, size):
     for bad, op in ((torch.ones(2), ReduceOp.BAND), (torch.ones(2) * 1j, ReduceOp.MAX)):
         with pytest.raises(ValueError, match=op.name):
             dist.all_reduce(bad, op)
+
+
+def exchanges_of(count, rank, size):
+    torch.manual_seed(0)
+    rows = torch.randn(size, count, dtype=torch.float64)
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        t = rows[rank].to(dtype, copy=True)
+        want = rows.to(dtype, copy=True).double()
+        version = t._version
+        dist.all_reduce(t)
+        assert t._version == version + 1
+        error = 0.05 if dtype == torch.bfloat16 else 1e-5
+        close = {"rtol": error, "atol": error}
+        torch.testing.assert_close(t.double(), want.sum(0), **close)
+        others = [torch.empty_like(t) for _ in range(size)]
+        dist.all_gather(others, t)
+        assert all(torch.equal(t, other) for other in others)  # to the last bit
+        t = rows[rank].to(dtype, copy=True)
+        dist.all_reduce(t, ReduceOp.AVG)
+        torch.testing.assert_close(t.double(), want.mean(0), **close)
+
+        whole = rows[rank, : count // size * size].to(dtype, copy=True).view(size, -1)
+        kept, out = whole.clone(), torch.empty_like(whole[0])
+        dist.reduce_scatter_tensor(out, whole)
+        sums = want[:, : count // size * size].sum(0).view(size, -1)
+        torch.testing.assert_close(out.double(), sums[rank], **close)
+        assert torch.equal(whole, kept)
+        dist.reduce_scatter_tensor(whole[0], whole)  # into the part of another
+        assert torch.equal(whole[0], out)
+
+        into = torch.empty(size, out.numel(), dtype=dtype)
+        dist.all_gather_into_tensor(into, out)
+        torch.testing.assert_close(into.double(), sums, **close)
+        into[rank] = out
+        dist.all_gather_into_tensor(into, into[rank])  # from its own place
+        torch.testing.assert_close(into.double(), sums, **close)
+
+
+def exchanges(rank, size):
+    """Collectives of any size: from one on, floats go by messages of their own."""
+    for count in (9, 3000, (1 << 18) + 5):
+        exchanges_of(count, rank, size)
+    # Several are under way, and are waited for in another order.
+    several = [torch.full((1 << 18,), float(rank + i)) for i in range(6)]
+    works = [dist.all_reduce(t, async_op=True) for t in several]
+    for i in (3, 5, 0, 2, 1, 4) if rank == 0 else range(6):
+        works[i].wait()
+    for i, t in enumerate(several):
+        assert (t == sum(r + i for r in range(size))).all()
+    t = torch.ones(1 << 19).view(2, -1).t()  # not in one piece
+    dist.all_reduce(t)
+    assert (t == size).all()
+    with torch.inference_mode():
+        t = torch.ones(1 << 18)
+        work = dist.all_reduce(t, ReduceOp.AVG, async_op=True)
+        time.sleep(0.01)  # another thread ends it
+        work.wait()
+        assert (t == 1).all()
 
 
 def movements(rank, size):
@@ -245,7 +305,7 @@ def groups(rank, size):
 
 
 def everything(rank, size):
-    for part in (reductions, movements, messages, objects, groups):
+    for part in (reductions, exchanges, movements, messages, objects, groups):
         part(rank, size)
     dist.destroy_process_group()  # and once more, in the same processes
     dist.init_process_group("mpi")
@@ -391,3 +451,36 @@ if __name__ == "__main__":
         file.flush()
         (output,) = run_script(file.name, 1)
     assert output.splitlines()[-1] == "both"
+
+
+def functional(rank, size):
+    from rushlight.distributed import _functional_collectives as funcol
+
+    mesh = dist.init_device_mesh("cpu", (size,))
+    everyone = dist.group.WORLD
+    x = torch.arange(2.0 * size, requires_grad=True)
+    for group in (everyone, everyone.group_name, list(range(size)), mesh, (mesh, 0)):
+        total = funcol.wait_tensor(funcol.all_reduce(x * (rank + 1), "sum", group))
+        assert total.tolist() == (torch.arange(2.0 * size) * sum(range(size + 1))).tolist()
+    rows = torch.tensor([[float(rank)]])
+    assert funcol.all_gather_tensor(rows, 1, everyone).tolist() == [[*map(float, range(size))]]
+    own = funcol.reduce_scatter_tensor_autograd(x, "avg", 0, everyone)
+    assert own.tolist() == [2.0 * rank, 2.0 * rank + 1]
+    own.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((2 * size,), 1 / size))
+    sent = funcol.all_to_all_single_autograd(x * 0 + rank, None, None, everyone)
+    assert sent.tolist() == [float(r) for r in range(size) for _ in range(2)]
+    turned = funcol.permute_tensor(rows, [(r + 1) % size for r in range(size)], everyone)
+    assert turned.item() == (rank - 1) % size
+    assert funcol.broadcast(rows, 1, everyone).item() == 1
+    both = funcol.all_gather_into_tensor_coalesced([rows, rows[0]], everyone)
+    assert [tuple(t.shape) for t in both] == [(size, 1), (size,)]
+    with pytest.raises(ValueError, match="no process group"):
+        funcol.all_reduce(x, "sum", "never")
+    with pytest.raises(RuntimeError, match="no multiple"):
+        funcol.reduce_scatter_tensor(x[1:], "sum", 0, everyone)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_functional_collectives(size):
+    run(functional, size)

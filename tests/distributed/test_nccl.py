@@ -221,8 +221,19 @@ except dist.DistBackendError as error:
 
 SCRIPT = """
 import os, rushlight as torch, rushlight.distributed as dist
-dist.init_process_group("nccl")
-print(os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.current_device())
+from rushlight import nn
+from rushlight.nn.parallel import DistributedDataParallel
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)
+dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+model = nn.Linear(2, 1, bias=False).to(f"cuda:{local_rank}")
+model = DistributedDataParallel(model, device_ids=[local_rank])
+model(torch.full((1, 2), float(local_rank))).sum().backward()
+dist.barrier()
+grad = model.module.weight.grad
+print(torch.cuda.current_device(), grad.device, grad.tolist())
+assert torch.cuda.memory_reserved(1 - local_rank) == 0
+dist.destroy_process_group()
 """
 
 
@@ -230,11 +241,39 @@ print(os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.current_device())
 def test_each_process_takes_its_device(devices, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
-    outputs = run_script(path, 2, env=devices | {"CUDA_VISIBLE_DEVICES": "4,7"})
-    assert outputs == ["4 0\n", "7 0\n"]
-    path.write_text("import rushlight\nrushlight.cuda.is_available()" + SCRIPT)
-    with pytest.raises(AssertionError, match="uses the first of the devices 4, 7"):
-        run_script(path, 2, env=devices | {"CUDA_VISIBLE_DEVICES": "4,7"})
+    outputs = run_script(path, 2, env=devices | {"EMULATED_CUDA_DEVICES": "2"})
+    assert outputs == ["0 cuda:0 [[0.5, 0.5]]\n", "1 cuda:1 [[0.5, 0.5]]\n"]
+
+
+def on_both(rank, size):
+    """The device of the tensors counts, and not the one in use."""
+    for number in (1 - rank, rank):
+        x = torch.full((3,), float(rank + 1), device=f"cuda:{number}")
+        work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        assert x.tolist() == [3.0] * 3
+        parts = [torch.empty(3, device=x.device) for _ in range(size)]
+        dist.all_gather(parts, x[::1] * 2)
+        assert [p.tolist() for p in parts] == [[6.0] * 3] * 2
+        y = torch.empty(3, device=x.device)
+        ops = [dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, y, 1 - rank)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        assert y.tolist() == [3.0] * 3
+        dist.barrier(device_ids=[number])
+        assert torch.cuda.current_device() == 0
+    torch.cuda.set_device(rank)
+    objects = [rank]
+    dist.broadcast_object_list(objects, 0)
+    assert objects == [0]
+    mesh = dist.init_device_mesh("cuda", (size,))
+    return mesh.size()
+
+
+@needs_compiler
+def test_collectives_on_the_device_of_the_tensors(devices):
+    env = devices | {"EMULATED_CUDA_DEVICES": "2"}
+    assert run(on_both, 2, env=env, init=NCCL) == [2, 2]
 
 
 def test_without_a_device():

@@ -85,6 +85,38 @@ def test_tensors(size):
     run(tensors, size)
 
 
+def blocks(rank, size):
+    """Gate and up matrices of one tensor are cut each for itself."""
+    from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset
+    from rushlight.distributed.tensor.placement_types import _StridedShard
+
+    mesh = init_device_mesh("cpu", (size,))
+    whole = torch.arange(30, dtype=F64).reshape(10, 3)
+    halves = whole.chunk(2)
+    cut = _StridedShard(0, split_factor=2)
+    t = distribute_tensor(nn.Parameter(whole), mesh, [cut])
+    own = torch.cat([distribute_tensor(h, mesh, [Shard(0)]).to_local() for h in halves])
+    close([t.to_local(), t, t * 2], [own, whole, whole * 2])
+    norm = t.detach().norm()
+    close([norm], [whole.norm()])
+    for other in (Shard(0), Shard(1), Replicate(), _StridedShard(-1, split_factor=3)):
+        close([t.redistribute(mesh, [other])], [whole])
+        close([distribute_tensor(whole, mesh, [other]).redistribute(mesh, [cut])], [whole])
+    close([DTensor.from_local(whole, mesh, [Partial()]).redistribute(mesh, [cut])], [size * whole])
+    (t.full_tensor() ** 2).sum().backward()
+    close([t.grad], [2 * whole])
+    shape, offset = compute_local_shape_and_global_offset((10, 3), mesh, [cut])
+    assert shape == tuple(own.shape)
+    assert offset == (int(own[0, 0]) // 3, 0)
+    with pytest.raises(RuntimeError, match="redistribute it to Shard"):
+        dist.checkpoint.save({"t": t}, checkpoint_id="never")
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_parts_of_blocks(size):
+    run(blocks, size)
+
+
 class Feed(nn.Module):
     def __init__(self):
         super().__init__()

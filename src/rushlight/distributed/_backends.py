@@ -19,6 +19,7 @@ class Backend(str):
     XCCL = "xccl"
     FAKE = "fake"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]  # noqa: RUF012
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}  # noqa: RUF012
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):
@@ -50,6 +51,5 @@ def choose(backend: str | None, where: str) -> tuple[Backend, dict[str, str]]:
     if chosen.get("cuda") == "nccl":
         from rushlight.distributed import _nccl_engine
 
-        _nccl_engine.choose_device()
         _nccl_engine.require(where)
     return Backend(text), chosen

@@ -92,6 +92,10 @@ class Call:
             self.use(value.device.type)
         return list(values)
 
+    def place(self, tensor: Any) -> Any:
+        """Where the engine takes a tensor: on its own device, or in main memory."""
+        return tensor.device if tensor.device.type == self.engine.device else self.engine.device
+
     def source(self, tensor: Any) -> Any:
         """A tensor whose memory can be sent."""
         tensor = tensor.detach()
@@ -103,6 +107,12 @@ class Call:
             tensor = tensor.contiguous()
         self._keep.append(tensor)
         return tensor
+
+    def apart(self, source: Any, target: Any) -> Any:
+        """What is sent, in memory of its own: MPI does not read what it writes."""
+        if source.untyped_storage().data_ptr() != target.untyped_storage().data_ptr():
+            return source
+        return self.source(source.clone())
 
     def target(self, tensor: Any) -> Any:
         """A tensor whose memory can be written, and that ends up in the given one."""
@@ -117,7 +127,7 @@ class Call:
         """Fresh memory for ``count`` values, in one piece."""
         import rushlight as torch
 
-        made = torch.empty(count, dtype=like.dtype, device=self.engine.device)
+        made = torch.empty(count, dtype=like.dtype, device=self.place(like))
         self._keep.append(made)
         return made
 
@@ -128,7 +138,8 @@ class Call:
         if _adjacent(tensors, self.engine.device):
             self._keep.append(tensors)
             return _span(tensors)
-        made = torch.cat([t.detach().to(self.engine.device).reshape(-1) for t in tensors])
+        place = self.place(tensors[0])
+        made = torch.cat([t.detach().to(place).reshape(-1) for t in tensors])
         self._keep.append(made)
         return made
 
@@ -217,7 +228,7 @@ class Call:
         if self._after:
             import rushlight as torch
 
-            with torch.no_grad():
+            with torch.inference_mode():  # tensors of that mode are changed in it alone
                 for function in self._after:
                     function()
 

@@ -48,7 +48,14 @@ def _all_reduce(call: Call, tensor: Any, op: Any, in_turn: bool) -> Any:
     if in_turn:
         *earlier, into = call.engine.pieces(into)
         for piece in earlier:
-            call.wait(call.comm.Iallreduce(call.in_place, call.memory(piece), op=operation))
+            call.wait(_reduced(call, piece, op, operation))
+    return _reduced(call, into, op, operation)
+
+
+def _reduced(call: Call, into: Any, op: Any, operation: Any) -> Any:
+    exchange = call.engine.exchange
+    if exchange is not None and exchange.suits("all_reduce", into, op):
+        return exchange.all_reduce(into)
     return call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
 
 
@@ -232,9 +239,12 @@ def _all_gather_into(call: Call, output: Any, tensor: Any) -> Any:
             f"{call.name}: output tensor size must be equal to world_size times input tensor "
             f"size: {tuple(output.shape)} for {call.group.size()} × {tuple(tensor.shape)}"
         )
-    memory = call.memory(call.target(output))
+    into, source = call.target(output), call.source(tensor)
     call.agree(tensor)
-    return call.comm.Iallgather(call.memory(call.source(tensor)), memory)
+    exchange = call.engine.exchange
+    if exchange is not None and exchange.suits("all_gather", into):
+        return exchange.all_gather(source, into)
+    return call.comm.Iallgather(call.memory(call.apart(source, into)), call.memory(into))
 
 
 def gather(
@@ -365,8 +375,13 @@ def _scatter_sums(call: Call, output: Any, source: Any, counts: list[int], op: A
     operation = call.op(op, output.dtype)
     into = call.target(output)
     call.average(into, op)
-    send, memory = call.memory(source), call.memory(into)
-    if len(set(counts)) == 1:
+    even = len(set(counts)) == 1
+    exchange = call.engine.exchange
+    if even and exchange is not None and exchange.suits("reduce_scatter", source, op):
+        call.agree(source, op)
+        return exchange.reduce_scatter(source, into)
+    send, memory = call.memory(call.apart(source, into)), call.memory(into)
+    if even:
         call.agree(source, op)
         return call.comm.Ireduce_scatter_block(send, memory, op=operation)
     call.agree(source, op, f"counts={counts}")
@@ -509,7 +524,11 @@ def barrier(
         return None
     call.use("cuda" if device_ids is not None else call.group._main_device())
     call.agree()
-    return call.run([call.comm.Ibarrier()], async_op, timeout=timeout)
+    if device_ids and call.engine.device == "cuda":
+        request = call.comm.Ibarrier(device_ids[0])
+    else:
+        request = call.comm.Ibarrier()
+    return call.run([request], async_op, timeout=timeout)
 
 
 def _check_length(call: Call, tensors: Sequence[Any], what: str) -> None:

@@ -2,7 +2,8 @@
 
 An engine says on which device memory must lie (``device``), how it is told of it (``memory``) and
 of operations (``op``), and has nonblocking collectives with MPI's names (``comm``), which return
-requests. The engine of CUDA devices is in ``_nccl_engine.py``.
+requests. ``exchange`` sends messages in place of some of them, or is None. The engine of CUDA
+devices is in ``_nccl_engine.py``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from rushlight.distributed import _reductions
+from rushlight.distributed._exchange import Exchange
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Mpi:
         self.MPI = MPI
         self.comm = comm
         self.in_place = MPI.IN_PLACE
+        self.exchange = Exchange(MPI, comm)
 
     def part(self, ranks: list[int]) -> Mpi | Alone:
         """The engine of some of the processes."""
@@ -57,7 +60,7 @@ class Mpi:
         """The operation that combines values."""
         return _reductions.mpi_op(self.MPI, kind, dtype)
 
-    def meet(self, call: Any, peers: list[int]) -> None:
+    def meet(self, call: Any, peers: list[int], device: Any) -> None:
         """Nothing: messages need no preparation."""
 
     def receive(self, call: Any, into: Any, source: int | None, tag: int) -> tuple[Any, Any]:
@@ -87,6 +90,7 @@ class Alone:
 
     device = "cpu"
     in_place = None
+    exchange = None
 
     @property
     def comm(self) -> Any:
@@ -109,7 +113,7 @@ class Alone:
         """Nothing to combine."""
         return None
 
-    def meet(self, call: Any, peers: list[int]) -> None:
+    def meet(self, call: Any, peers: list[int], device: Any) -> None:
         """Nobody."""
 
     def receive(self, call: Any, into: Any, source: int | None, tag: int) -> tuple[Any, Any]:

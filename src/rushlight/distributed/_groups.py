@@ -355,10 +355,9 @@ def init_process_group(
         world_size, rank: how many processes there are, and which is this one. The environment
             has them when ``rushlight launch``, ``torchrun``, ``mpiexec`` or ``srun`` started it.
         store: a store that all processes reach, in place of ``init_method``.
-        device_id: a CUDA device: NCCL is set up now, and not at the first collective.
+        device_id: a CUDA device: NCCL is set up on it now, and not at the first collective.
 
-    With NCCL every process uses a device of its own: of those that ``CUDA_VISIBLE_DEVICES`` shows,
-    the one whose number is ``LOCAL_RANK``, which then is its only one, ``cuda:0``.
+    With NCCL every process uses a device of its own: ``torch.cuda.set_device(local_rank)``.
 
     >>> import rushlight as torch
     >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
@@ -427,9 +426,11 @@ def _equip(made: ProcessGroup, engine: Any, device_id: Any) -> None:
         made._engines[device] = Nccl(made)
     _groups[made._name] = made
     if device_id is not None and made._backends.get("cuda") == "nccl":
+        from rushlight.cuda._start import number_of
         from rushlight.distributed._buffers import Call
 
-        made._engines["cuda"].connect(Call("init_process_group", made))
+        place = number_of(device_id, "init_process_group")
+        made._engines["cuda"].connect(Call("init_process_group", made), place)
 
 
 def destroy_process_group(group: Any = None) -> None:

@@ -118,15 +118,18 @@ def together() -> Iterator[None]:
 class Communicator:
     """Processes that call the same collectives in the same order, each with a device."""
 
-    def __init__(self, size: int, rank: int, name: bytes) -> None:
+    def __init__(self, device: int, size: int, rank: int, name: bytes) -> None:
         require("distributed", RuntimeError)
-        self.size, self.rank = size, rank
+        self.device, self.size, self.rank = device, size, rank
         self._handle: Any = ctypes.c_void_p()
         given = _Id.from_buffer_copy(name)
+        _C._cuda_enter(device)
         _call("ncclCommInitRank", ctypes.byref(self._handle), size, given, rank)
 
     def _run(self, name: str, *args: Any) -> None:
-        _call(name, *args, self._handle, ctypes.c_void_p(_C._cuda_stream_get()))
+        _C._cuda_enter(self.device)
+        stream = ctypes.c_void_p(_C._cuda_stream_get(self.device))
+        _call(name, *args, self._handle, stream)
 
     def all_reduce(self, at: int, count: int, kind: int, op: int) -> None:
         """Every process gets the combination of all, in its place."""
@@ -173,7 +176,9 @@ class Communicator:
 
     def close(self) -> None:
         """Ends it, when its work is done."""
-        _C._cuda_synchronize()  # the thread that watches may have to abort it, for this to end
+        _C._cuda_synchronize(
+            self.device
+        )  # the thread that watches may have to abort it, for this to end
         handle, self._handle = self._handle, None
         if handle is not None:
             _call("ncclCommDestroy", handle)

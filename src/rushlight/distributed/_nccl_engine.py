@@ -1,13 +1,15 @@
 """The engine of CUDA devices: NCCL's collectives, on streams of their own.
 
-A collective waits for what the current stream has to do, runs on the group's stream, and the
-current stream waits for it: the host goes on at once. Messages between two processes go by two
-channels, one for each direction, so that ``isend`` and ``irecv`` may come in any order. A thread
-watches what is under way: docs/design/distributed.md.
+A collective runs on the device of its tensors; a barrier, which has none, on the group's
+``device_id``, or else on the one in use. It waits for what the device's current stream has to do,
+runs on the group's stream, and the current stream waits for it: the host goes on at once. Messages
+between two processes go by two channels, one for each direction, so that ``isend`` and ``irecv``
+may come in any order. A thread watches what is under way: docs/design/distributed.md.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 import time
 from typing import NamedTuple
@@ -52,6 +54,7 @@ class Memory(NamedTuple):
     bytes: int
     value: int  # bytes
     counts: Sequence[int]  # values per rank, or nothing
+    device: int
 
     def part(self, rank: int) -> tuple[int, int]:
         """Address and bytes of what belongs to a rank."""
@@ -62,6 +65,7 @@ class Memory(NamedTuple):
 class Request(NamedTuple):
     """A call that is yet to be made: on the group's channel, or on one with another process."""
 
+    device: int
     launch: Launch
     peer: int | None = None
     outward: bool = False
@@ -90,12 +94,15 @@ class Nccl:
 
     device = "cuda"
     in_place = None
+    exchange = None
 
     def __init__(self, members: ProcessGroup) -> None:
         self.members = members
         self.error: BaseException | None = None
         self.told = False  # whether the program has seen the error
+        self.bound: int | None = None  # the device that the program named for the group
         self._channels: dict[Any, Channel] = {}
+        self._names: collections.Counter[str] = collections.Counter()
 
     @property
     def comm(self) -> Nccl:
@@ -109,7 +116,9 @@ class Nccl:
         size, width = tensor.numel(), tensor.element_size()
         numbers = 2 * size if tensor.is_complex() else size
         kind = _TYPES.get(tensor.dtype, -1)
-        return Memory(tensor.data_ptr(), numbers, kind, size * width, width, counts or ())
+        return Memory(
+            tensor.data_ptr(), numbers, kind, size * width, width, counts or (), tensor.get_device()
+        )
 
     def pieces(self, tensor: Any) -> list[Any]:
         """All at once."""
@@ -130,21 +139,23 @@ class Nccl:
 
     def Iallreduce(self, send: None, into: Memory, op: int) -> Request:
         """Every process gets the combination of all."""
-        return Request(lambda c: c.all_reduce(into.at, into.numbers, into.kind, op))
+        return Request(into.device, lambda c: c.all_reduce(into.at, into.numbers, into.kind, op))
 
     def Ireduce(self, send: Memory | None, into: Memory | None, op: int, root: int) -> Request:
         """The root gets the combination of all."""
         m = send or into
         assert m is not None
-        return Request(lambda c: c.reduce(m.at, m.at, m.numbers, m.kind, op, root))
+        return Request(m.device, lambda c: c.reduce(m.at, m.at, m.numbers, m.kind, op, root))
 
     def Ibcast(self, memory: Memory, root: int) -> Request:
         """Every process gets what the root has."""
-        return Request(lambda c: c.broadcast(memory.at, memory.at, memory.bytes, root))
+        return Request(
+            memory.device, lambda c: c.broadcast(memory.at, memory.at, memory.bytes, root)
+        )
 
     def Iallgather(self, send: Memory, into: Memory) -> Request:
         """Every process gets what all have."""
-        return Request(lambda c: c.all_gather(send.at, into.at, send.bytes))
+        return Request(send.device, lambda c: c.all_gather(send.at, into.at, send.bytes))
 
     def Iallgatherv(self, send: Memory, into: Memory) -> Request:
         """The same with different lengths."""
@@ -155,7 +166,7 @@ class Nccl:
                 if size:
                     c.broadcast(send.at if rank == c.rank else at, at, size, rank)
 
-        return Request(launch)
+        return Request(send.device, launch)
 
     def Igatherv(self, send: Memory, into: Memory | None, root: int) -> Request:
         """The root gets what all have."""
@@ -166,7 +177,7 @@ class Nccl:
             if into is not None:
                 _receive_parts(c, into)
 
-        return Request(launch)
+        return Request(send.device, launch)
 
     def Iscatter(self, send: Memory | None, into: Memory, root: int) -> Request:
         """The root hands parts out."""
@@ -179,11 +190,14 @@ class Nccl:
                     c.send(send.at + rank * into.bytes, into.bytes, rank)
             c.recv(into.at, into.bytes, root)
 
-        return Request(launch)
+        return Request(into.device, launch)
 
     def Ireduce_scatter_block(self, send: Memory, into: Memory, op: int) -> Request:
         """Each process gets its part of the combination of all."""
-        return Request(lambda c: c.reduce_scatter(send.at, into.at, into.numbers, into.kind, op))
+        return Request(
+            send.device,
+            lambda c: c.reduce_scatter(send.at, into.at, into.numbers, into.kind, op),
+        )
 
     def Ireduce_scatter(self, send: Memory, into: Memory, counts: list[int], op: int) -> Request:
         """The same with different lengths."""
@@ -197,7 +211,7 @@ class Nccl:
                     to = into.at if rank == c.rank else at
                     c.reduce(at, to, counts[rank] * per_value, send.kind, op, rank)
 
-        return Request(launch)
+        return Request(send.device, launch)
 
     def Ialltoallv(self, send: Memory, into: Memory) -> Request:
         """Each process sends a part to each."""
@@ -209,23 +223,24 @@ class Nccl:
                     c.send(at, size, rank)
             _receive_parts(c, into)
 
-        return Request(launch)
+        return Request(send.device, launch)
 
-    def Ibarrier(self) -> Request:
-        """Every process adds to a number."""
+    def Ibarrier(self, device: int | None = None) -> Request:
+        """Every process adds to a number, which lies on a device."""
+        place = self.place() if device is None else device
         with rushlight.no_grad():
-            one = rushlight.zeros(1, dtype=rushlight.int32, device="cuda")
+            one = rushlight.zeros(1, dtype=rushlight.int32, device=place)
         at, kind = one.data_ptr(), _TYPES[one.dtype]
 
         def launch(c: _nccl.Communicator, kept: Any = one) -> None:
             c.all_reduce(at, 1, kind, _SUM)
 
-        return Request(launch, by_host=True)
+        return Request(one.get_device(), launch, by_host=True)
 
     def Isend(self, memory: Memory, dest: int, tag: int = 0) -> Request:
         """A message; NCCL has no tags: messages are received in the order they were sent in."""
         other = int(dest > self.members.rank())  # in a channel of two, the lower rank is 0
-        return Request(lambda c: c.send(memory.at, memory.bytes, other), dest, True)
+        return Request(memory.device, lambda c: c.send(memory.at, memory.bytes, other), dest, True)
 
     def receive(
         self, call: Call, into: Any, source: int | None, tag: int
@@ -235,7 +250,8 @@ class Nccl:
             raise ValueError(f"{call.name}: NCCL receives from a given rank: name it by src")
         memory = self.memory(into)
         other = int(source > self.members.rank())
-        return Request(lambda c: c.recv(memory.at, memory.bytes, other), source), Source(source)
+        request = Request(memory.device, lambda c: c.recv(memory.at, memory.bytes, other), source)
+        return request, Source(source)
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -257,50 +273,62 @@ class Nccl:
                     f"{members._world.rank} waits for it at {call.line()} to set NCCL up"
                 )
         try:
-            return _nccl.Communicator(len(ranks), rank, store.get(f"nccl/{key}/id"))
+            device = _C._cuda_chosen()
+            return _nccl.Communicator(device, len(ranks), rank, store.get(f"nccl/{key}/id"))
         except DistBackendError as error:
             raise DistBackendError(
-                f"{call.name}: {error}: every process needs a device of its own; CUDA_VISIBLE_"
-                f"DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r} on rank "
-                f"{members._world.rank}"
+                f"{call.name}: {error}: every process needs a device of its own, and rank "
+                f"{members._world.rank} uses cuda:{device}, where CUDA_VISIBLE_DEVICES is "
+                f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}: say "
+                "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first"
             ) from None
 
     def _open(self, key: Any, communicator: _nccl.Communicator) -> Channel:
         self._channels[key] = Channel(communicator, rushlight.cuda.Stream(priority=-1))
         return self._channels[key]
 
-    def meet(self, call: Call, peers: list[int]) -> None:
-        """Opens both channels to each of the processes, which do the same."""
-        own = self.members.rank()
-        for peer in peers:  # in the same order everywhere, so that nobody waits in a circle
-            if (peer, True) in self._channels:
-                continue
-            pair = sorted((own, peer))
-            for sender in pair:
-                made = self._join(call, f"{pair[0]}_{pair[1]}_{sender}", pair)
-                self._open((peer, sender == own), made)
-            self._connect(peer)
+    def _name(self, kind: str) -> str:
+        """What the processes call a communicator that they make: the how many-th of its kind."""
+        self._names[kind] += 1
+        return f"{kind}_{self._names[kind]}"
 
-    def _connect(self, peer: int) -> None:
+    def meet(self, call: Call, peers: list[int], device: Any) -> None:
+        """Opens both channels of a device to each of the processes, which do the same."""
+        own, device = self.members.rank(), device if isinstance(device, int) else device.index
+        with rushlight.cuda.device(device):
+            for peer in peers:  # in the same order everywhere, so that nobody waits in a circle
+                if (device, peer, True) in self._channels:
+                    continue
+                pair = sorted((own, peer))
+                for sender in pair:
+                    name = self._name(f"{pair[0]}_{pair[1]}_{sender}")
+                    self._open((device, peer, sender == own), self._join(call, name, pair))
+                self._connect(device, peer)
+
+    def _connect(self, device: int, peer: int) -> None:
         """A first message in both directions at once: NCCL connects when it is first used."""
         other = int(peer > self.members.rank())
-        sent, got = (rushlight.zeros(1, dtype=rushlight.uint8, device="cuda") for _ in range(2))
+        sent, got = (rushlight.zeros(1, dtype=rushlight.uint8, device=device) for _ in range(2))
         with _nccl.together():
-            self._channels[peer, True].communicator.send(sent.data_ptr(), 1, other)
-            self._channels[peer, False].communicator.recv(got.data_ptr(), 1, other)
+            self._channels[device, peer, True].communicator.send(sent.data_ptr(), 1, other)
+            self._channels[device, peer, False].communicator.recv(got.data_ptr(), 1, other)
         rushlight.cuda.current_stream().synchronize()
 
     def _channel(self, call: Call, request: Request) -> Channel:
+        device = request.device
         if request.peer is not None:
-            self.meet(call, [request.peer])
-            return self._channels[request.peer, request.outward]
-        if None not in self._channels:
-            self._open(None, self._join(call, "all", list(range(self.members.size()))))
-        return self._channels[None]
+            self.meet(call, [request.peer], device)
+            return self._channels[device, request.peer, request.outward]
+        if device not in self._channels:
+            with rushlight.cuda.device(device):
+                everyone = list(range(self.members.size()))
+                self._open(device, self._join(call, self._name("all"), everyone))
+        return self._channels[device]
 
-    def connect(self, call: Call) -> None:
-        """Makes the group's communicator now."""
-        self._channel(call, Request(lambda c: None))
+    def connect(self, call: Call, device: int) -> None:
+        """Makes the group's communicator on a device now, which barriers use from then on."""
+        self.bound = device
+        self._channel(call, Request(device, lambda c: None))
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -316,8 +344,26 @@ class Nccl:
         """Puts calls, which are all of one channel, into its stream."""
         self.check()
         if not requests:
-            requests = [Request(lambda c: None)]
+            requests = [Request(self.place(), lambda c: None)]
         channel = self._channel(call, requests[0])
+        with rushlight.cuda.device(requests[0].device):
+            work = self._put(call, channel, requests, result, status)
+        if async_op:
+            return work
+        if seconds is not None:
+            work._run(seconds)
+        else:
+            work.wait()
+        return None
+
+    def place(self) -> int:
+        """The device of calls that have no tensor."""
+        return _C._cuda_chosen() if self.bound is None else self.bound
+
+    def _put(
+        self, call: Call, channel: Channel, requests: list[Request], result: Any, status: Any
+    ) -> StreamWork:
+        """Puts calls into the channel's stream, whose device is in use."""
         current = rushlight.cuda.current_stream()
         recorded = rushlight.cuda.is_current_stream_capturing()
         stream = current if recorded else channel.stream
@@ -335,13 +381,7 @@ class Nccl:
         except DistBackendError:
             self.check()  # the thread that watches may have ended it, and knows why
             raise
-        if async_op:
-            return work
-        if seconds is not None:
-            work._run(seconds)
-        else:
-            work.wait()
-        return None
+        return work
 
     def check(self) -> None:
         """Raises what has gone wrong before."""
@@ -378,38 +418,6 @@ def _receive_parts(c: _nccl.Communicator, into: Memory) -> None:
             c.recv(at, size, rank)
 
 
-def choose_device() -> None:
-    """Lets this process see the device of its own: the one that LOCAL_RANK says.
-
-    A process uses one device. CUDA reads CUDA_VISIBLE_DEVICES when it starts, so nothing is
-    changed after that.
-    """
-    from rushlight.cuda._start import found
-
-    local, shown = os.environ.get("LOCAL_RANK"), visible_devices()
-    if local is None or len(shown) < 2 or int(local) >= len(shown):
-        return
-    if found.cache_info().currsize == 0:
-        os.environ["CUDA_VISIBLE_DEVICES"] = shown[int(local)]
-    elif int(local) > 0:
-        raise RuntimeError(
-            f"init_process_group: this process uses the first of the devices {', '.join(shown)}, "
-            f"as the others do, and LOCAL_RANK is {local}: call init_process_group before CUDA is "
-            "first used, or start the process with CUDA_VISIBLE_DEVICES=$LOCAL_RANK"
-        )
-
-
-def visible_devices() -> list[str]:
-    """The devices that CUDA will show, as far as that is known before it starts."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name]
-    try:
-        return [str(i) for i in range(len(os.listdir("/proc/driver/nvidia/gpus")))]
-    except OSError:
-        return []
-
-
 def require(where: str) -> None:
     """Raises if there is no NCCL, or no device."""
     if not _nccl.is_available():
@@ -427,8 +435,4 @@ def require(where: str) -> None:
 def is_default() -> bool:
     """Whether CUDA tensors go by NCCL when no backend is named: each process has a device."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    shown = visible_devices()
-    if shown and len(shown) < here:
-        return False
-    choose_device()
-    return rushlight.cuda.is_available() and _nccl.is_available()
+    return 0 < here <= rushlight.cuda.device_count() and _nccl.is_available()

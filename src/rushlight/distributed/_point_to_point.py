@@ -176,7 +176,9 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
         call.tensor(op.tensor)
         if op.peer is not None or op.group_peer is not None:
             peers.append(root(call, op.peer, op.group_peer, "peer"))
-    call.engine.meet(call, sorted(set(peers) - {call.group.rank()}))
+    others = sorted(set(peers) - {call.group.rank()})
+    for device in dict.fromkeys(op.tensor.device for op in p2p_op_list):
+        call.engine.meet(call, others, device)
     works = []
     for op in p2p_op_list:
         peer = {"group_dst" if op.op is isend else "group_src": op.group_peer}

@@ -64,7 +64,7 @@ class StreamWork(Work):
         self._engine.check()
         if timeout is not None or self._by_host:
             return super().wait(timeout)
-        current = rushlight.cuda.current_stream()
+        current = rushlight.cuda.current_stream(self._stream.device)
         if self._point.event is not None:
             self._point.event.wait(current)
         if current == self._from:
@@ -98,7 +98,7 @@ class StreamFuture(Future):
         from rushlight.utils._pytree import tree_leaves
 
         self._engine.check()
-        current = rushlight.cuda.current_stream()
+        current = rushlight.cuda.current_stream(self._stream.device)
         current.wait_stream(self._stream)
         value = super().wait()
         for leaf in tree_leaves(value):

@@ -216,6 +216,8 @@ def init_device_mesh(
 ) -> DeviceMesh:
     """A grid of all processes, in the order of their ranks.
 
+    With ``"cuda"`` a process that has used no device yet takes the one that ``LOCAL_RANK`` says.
+
     >>> import rushlight.distributed as dist
     >>> dist.init_process_group(rank=0, world_size=1)
     >>> dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
@@ -223,6 +225,7 @@ def init_device_mesh(
     >>> dist.destroy_process_group()
     """
     import math
+    import os
 
     import rushlight as torch
 
@@ -235,6 +238,10 @@ def init_device_mesh(
             "mesh_shape and mesh_dim_names should have same length! Found "
             f"{len(mesh_shape)} and {len(mesh_dim_names)}"
         )
+    if device_type == "cuda" and not torch.cuda.is_initialized():
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local < torch.cuda.device_count():
+            torch.cuda.set_device(local)
     if not is_initialized():
         from rushlight.distributed._groups import init_process_group
 

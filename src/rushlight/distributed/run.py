@@ -44,8 +44,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     def option(name: str, **settings: Any) -> None:
         add(f"--{name}", f"--{name.replace('-', '_')}", **settings)
 
-    add("--nnodes", default="1", help="machines: a number, or least:most")
-    option("nproc-per-node", default="1", help="processes here: a number, auto, cpu or gpu")
+    add("--nnodes", type=_machines, default="1", help="machines: a number, or least:most")
+    option(
+        "nproc-per-node", type=_processes, default="1",
+        help="processes here: a number, auto, cpu or gpu",
+    )  # fmt: skip
     option("node-rank", type=int, default=None, help="the number of this machine")
     option("master-addr", default=None, help="the name of machine 0")
     option("master-port", type=int, default=None, help="a free port of machine 0")
@@ -61,11 +64,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--role", default="default", help="a name of the processes")
     option("no-python", action="store_true", help="the program is a command")
     option("run-path", action="store_true", help="accepted: programs run so")
-    option("log-dir", default=None, help="a folder for the output of ranks")
+    option("log-dir", default=None, metavar="FOLDER", help="a folder for the output of ranks")
     add("-r", "--redirects", default="0", help="to files: 0, 1 stdout, 2 stderr, 3 both; 0:3,1:0")
     add("-t", "--tee", default="0", help="to files and here; as --redirects")
     option("local-ranks-filter", default="", help="print only these ranks: 0,1")
     add("--launcher", choices=("auto", "local", "mpiexec"), default="auto", help="what starts")
+
+
+def _machines(text: str) -> str:
+    if not all(part.isdecimal() and int(part) for part in text.split(":", 1)):
+        raise argparse.ArgumentTypeError(f"expected a number, or least:most, got {text}")
+    return text
+
+
+def _processes(text: str) -> str:
+    if text not in ("auto", "cpu", "gpu") and not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number, auto, cpu or gpu, got {text}")
+    return text
 
 
 def get_args_parser() -> argparse.ArgumentParser:

@@ -16,9 +16,8 @@ from rushlight.distributed.checkpoint.state_dict_saver import save_state_dict as
 from rushlight.distributed.checkpoint.stateful import Stateful as Stateful
 from rushlight.distributed._single import absent as _absent
 
-_NAMES = [
-    "DefaultLoadPlanner", "DefaultSavePlanner", "LoadPlan", "LoadPlanner", "SavePlan",
-    "SavePlanner",
-]  # fmt: skip
+from rushlight.distributed.checkpoint import default_planner as _default_planner
 
-globals().update(_absent(__name__, _NAMES))
+globals().update(_absent(__name__, ["LoadPlan", "LoadPlanner", "SavePlan", "SavePlanner"]))
+DefaultLoadPlanner = vars(_default_planner)["DefaultLoadPlanner"]
+DefaultSavePlanner = vars(_default_planner)["DefaultSavePlanner"]

@@ -78,23 +78,24 @@ def _has_tensors(tree: Any) -> bool:
 def part_of(value: Tensor) -> tuple[tuple[int, ...], Part, Tensor]:
     """The shape of the whole tensor, the part that this process has, and its numbers."""
     from rushlight.distributed.tensor._dtensor import DTensor
-    from rushlight.distributed.tensor._parts import bounds
-    from rushlight.distributed.tensor.placement_types import Shard
+    from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset
+    from rushlight.distributed.tensor.placement_types import _StridedShard
 
     shape = tuple(value.shape)
     if not isinstance(value, DTensor):
         return shape, Part((0,) * len(shape), shape), value.detach()
-    offsets, sizes = [0] * len(shape), list(shape)
-    mesh = value.device_mesh
-    for k, placement in enumerate(value.placements):
+    for placement in value.placements:
         if placement.is_partial():
             raise RuntimeError(
                 "checkpoint: a tensor whose parts are terms of a sum cannot be saved: "
                 "redistribute it first"
             )
-        if isinstance(placement, Shard):
-            d = placement.dim
-            start, end = bounds(sizes[d], mesh.size(k), mesh.get_local_rank(k))
-            offsets[d] += start
-            sizes[d] = end - start
-    return shape, Part(tuple(offsets), tuple(sizes)), value.to_local().detach()
+        if isinstance(placement, _StridedShard):
+            raise RuntimeError(
+                f"checkpoint: a part of several blocks, {placement}, is no region of the tensor: "
+                f"redistribute it to Shard({placement.dim}) first"
+            )
+    sizes, offsets = compute_local_shape_and_global_offset(
+        shape, value.device_mesh, value.placements
+    )
+    return shape, Part(offsets, sizes), value.to_local().detach()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import rushlight
 from rushlight import distributed as dist
 from rushlight.distributed.tensor._dtensor import DTensorParameter, add_grad
-from rushlight.distributed.tensor._parts import bounds, own_part
-from rushlight.distributed.tensor.placement_types import Replicate, Shard
+from rushlight.distributed.tensor._parts import own_part
+from rushlight.distributed.tensor.placement_types import Replicate, Shard, bounds
 from rushlight.nn.parameter import Parameter
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time

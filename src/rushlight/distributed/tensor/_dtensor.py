@@ -6,12 +6,21 @@ ordinary history. Pointwise ops work on the parts; every other op gathers the wh
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import rushlight
 from rushlight import _C
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed.tensor import _parts
-from rushlight.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from rushlight.distributed.tensor.placement_types import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    _StridedShard,
+    rows_of,
+)
 from rushlight.nn.parameter import Parameter
 from rushlight.utils import _pytree
 
@@ -87,7 +96,7 @@ class DTensor(Tensor):
         if shape is None:
             shape = list(local_tensor.shape)
             for k, placement in enumerate(placements):
-                if isinstance(placement, Shard):
+                if isinstance(placement, (Shard, _StridedShard)):
                     shape[placement.dim] *= device_mesh.size(k)
         return DTensor._wrap(DTensor, local_tensor, device_mesh, placements, shape)
 
@@ -116,18 +125,20 @@ class DTensor(Tensor):
         for k in reversed(range(self._mesh.ndim)):
             if now[k] != wanted[k] and not now[k].is_replicate():
                 partial = now[k].is_partial()
-                target = wanted[k] if partial and k == self._mesh.ndim - 1 else Replicate()
+                straight = partial and k == self._mesh.ndim - 1
+                straight &= not isinstance(wanted[k], _StridedShard)
+                target = wanted[k] if straight else Replicate()
                 local = self._undone(local, k, now[k], target, now)
                 now[k] = target
         for k in range(self._mesh.ndim):
             if now[k] != wanted[k]:
                 target = wanted[k]
-                if not isinstance(target, Shard):
+                if not isinstance(target, (Shard, _StridedShard)):
                     raise RuntimeError(
                         f"redistribute: cannot turn {now[k]} into {wanted[k]}: a whole tensor is "
                         "no sum of terms; ask for Shard or Replicate"
                     )
-                local = _parts.Split.apply(local, target.dim, self._mesh.get_group(k))
+                local = _parts.cut(local, target, self._mesh.get_group(k))
         return DTensor._wrap(DTensor, local, self._mesh, wanted, self.shape)
 
     def _undone(
@@ -142,13 +153,13 @@ class DTensor(Tensor):
             if isinstance(target, Shard):
                 return _parts.ScatterSum.apply(local, target.dim, group)
             return _parts.Sum.apply(local, group)
-        assert isinstance(now, Shard)
+        assert isinstance(now, (Shard, _StridedShard))
         size = self.shape[now.dim]  # of the whole, then of the part that earlier cuts leave
-        for j in range(k):
-            if all_[j] == now:
-                start, end = _parts.bounds(size, self._mesh.size(j), self._mesh.get_local_rank(j))
-                size = end - start
-        return _parts.Gather.apply(local, now.dim, size, group)
+        for j, earlier in enumerate(all_[:k]):
+            if isinstance(earlier, (Shard, _StridedShard)) and earlier.dim == now.dim:
+                rank = self._mesh.get_local_rank(j)
+                size = len(rows_of(earlier, size, self._mesh.size(j), rank))
+        return _parts.joined(local, now, size, group)
 
     def __repr__(self) -> str:
         return (
@@ -366,7 +377,7 @@ def _norm(func: Any, t: DTensor, args: Any, kwargs: Any) -> Any:
         value = local.abs().pow(order).sum()
         op = dist.ReduceOp.SUM
     for k, placement in enumerate(t._placements):
-        if placement.is_shard():
+        if not placement.is_replicate():
             dist.all_reduce(value, op=op, group=t._mesh.get_group(k))
     if order != float("inf"):
         value = value.pow(1.0 / order)
@@ -381,7 +392,10 @@ def _normal(placements: Any, mesh: Any, dims: int) -> list[Placement]:
             f"`placements` must have the same length as `device_mesh.ndim`! Found placements "
             f"length: {len(found)}, and device_mesh.ndim: {mesh.ndim}."
         )
-    return [Shard(p.dim + dims) if isinstance(p, Shard) and p.dim < 0 else p for p in found]
+    return [
+        replace(p, dim=p.dim + dims) if isinstance(p, (Shard, _StridedShard)) and p.dim < 0 else p
+        for p in found
+    ]
 
 
 def distribute_tensor(
@@ -409,8 +423,8 @@ def distribute_tensor(
             if src_data_rank is not None and local.numel():
                 local = local.contiguous()
                 dist.broadcast(local, dist.get_global_rank(group, src_data_rank), group=group)
-            if isinstance(placement, Shard):
-                local = _parts.own_part(local, placement.dim, group)
+            if isinstance(placement, (Shard, _StridedShard)):
+                local = _parts.cut(local, placement, group)
     if isinstance(tensor, Parameter):
         made = DTensorParameter(local, device_mesh, placements, tensor.shape)
         return made.requires_grad_(tensor.requires_grad)

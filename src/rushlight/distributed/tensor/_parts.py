@@ -10,23 +10,14 @@ from __future__ import annotations
 import rushlight
 from rushlight import distributed as dist
 from rushlight.autograd import Function
+from rushlight.distributed.tensor.placement_types import _StridedShard, bounds, rows_of
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from typing import Any
 
     from rushlight._C import Tensor
-
-
-def bounds(size: int, count: int, index: int) -> tuple[int, int]:
-    """Where part ``index`` of ``count`` begins and ends, as ``torch.chunk`` cuts.
-
-    >>> from rushlight.distributed.tensor._parts import bounds
-    >>> [bounds(5, 4, i) for i in range(4)]
-    [(0, 2), (2, 4), (4, 5), (5, 5)]
-    """
-    chunk = -(-size // count)
-    return min(index * chunk, size), min((index + 1) * chunk, size)
+    from rushlight.distributed.tensor.placement_types import Shard
 
 
 def _padded(t: Tensor, dim: int, size: int) -> Tensor:
@@ -98,6 +89,60 @@ class Split(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return Gather.apply(grad, ctx.dim, ctx.size, ctx.group), None, None
+
+
+class StridedGather(Function):
+    """``Gather`` of parts that are made of several blocks."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, placement: _StridedShard, size: int, group: Any) -> Tensor:
+        ctx.placement, ctx.group = placement, group
+        dim, world = placement.dim, dist.get_world_size(group)
+        rows = [rows_of(placement, size, world, rank) for rank in range(world)]
+        longest = max(map(len, rows))
+        wide = gathered(_padded(part.detach(), dim, longest), dim, longest * world, group)
+        order = [0] * size  # where each element of the whole lies among the gathered ones
+        for rank, own in enumerate(rows):
+            for place, row in enumerate(own):
+                order[row] = rank * longest + place
+        return wide.index_select(dim, rushlight.tensor(order, device=part.device))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return StridedSplit.apply(grad, ctx.placement, ctx.group), None, None, None
+
+
+class StridedSplit(Function):
+    """``Split`` into parts that are made of several blocks."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, placement: _StridedShard, group: Any) -> Tensor:
+        ctx.placement, ctx.size, ctx.group = placement, whole.shape[placement.dim], group
+        rows = rows_of(placement, ctx.size, dist.get_world_size(group), dist.get_rank(group))
+        index = rushlight.tensor(rows, dtype=rushlight.int64, device=whole.device)
+        return whole.index_select(placement.dim, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return StridedGather.apply(grad, ctx.placement, ctx.size, ctx.group), None, None
+
+
+def cut(whole: Tensor, placement: Shard | _StridedShard, group: Any) -> Tensor:
+    """This process's part of a tensor that every process has, with its history."""
+    if isinstance(placement, _StridedShard):
+        part: Tensor = StridedSplit.apply(whole, placement, group)
+    else:
+        part = Split.apply(whole, placement.dim, group)
+    return part
+
+
+def joined(part: Tensor, placement: Shard | _StridedShard, size: int, group: Any) -> Tensor:
+    """The whole from everyone's parts, with their history."""
+    if isinstance(placement, _StridedShard):
+        whole: Tensor = StridedGather.apply(part, placement, size, group)
+    else:
+        whole = Gather.apply(part, placement.dim, size, group)
+    return whole
 
 
 class GatherSum(Function):

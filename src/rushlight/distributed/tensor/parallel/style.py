@@ -12,7 +12,13 @@ from rushlight import nn
 from rushlight._C import Tensor
 from rushlight.distributed.tensor import _parts
 from rushlight.distributed.tensor._dtensor import DTensor, distribute_tensor
-from rushlight.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from rushlight.distributed.tensor.placement_types import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    bounds,
+)
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -200,7 +206,7 @@ class RowwiseParallel(ParallelStyle):
     def _look_up_own_rows(self, module: Any, mesh: Any) -> None:
         """Indices of rows that other processes have give zeros here."""
         rows = module.weight.shape[0]
-        start, end = _parts.bounds(rows, mesh.size(), mesh.get_local_rank())
+        start, end = bounds(rows, mesh.size(), mesh.get_local_rank())
         elsewhere: list[Tensor] = []
         padding = module.padding_idx
 

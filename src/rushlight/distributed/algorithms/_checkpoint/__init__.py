@@ -1,0 +1,1 @@
+"""Modules that save memory of activations."""
