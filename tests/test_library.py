@@ -276,3 +276,26 @@ def test_a_context_only_in_fake_impls():
 def test_triton_says_why_not():
     with pytest.raises(RuntimeError, match="GPUs"):
         library.triton_op("tests::kernel", mutates_args=())
+
+
+def test_fake_impls_of_compiled_ops_that_could_not_be_loaded(monkeypatch):
+    monkeypatch.setattr(torch.ops, "refused_libraries", set())
+    with pytest.raises(OSError, match="compiled for PyTorch"):
+        torch.ops.load_library("vision/_C.so")
+
+    @library.register_fake("tests::suppress")
+    def _(boxes, limit):
+        return boxes.new_empty(boxes.shape[0] // 2, dtype=torch.int64)
+
+    with pytest.raises(AttributeError):
+        _ = torch.ops.tests.suppress
+    library.define("tests::suppress", "(Tensor boxes, float limit) -> Tensor")
+    assert torch.ops.tests.suppress(torch.ones(4, 4, device="meta"), 0.5).shape == (2,)
+    monkeypatch.setattr(torch.ops, "refused_libraries", set())
+    with pytest.raises(RuntimeError, match="does not exist"):
+        library.register_fake("tests::nowhere", lambda x: x)
+    with pytest.raises(RuntimeError, match="does not exist"):
+
+        @library.register_fake("tests::nowhere")
+        def _(x):
+            return x

@@ -283,3 +283,166 @@ def test_elements_among_others():
     assert torch.isin(x, torch.empty(0)).sum().item() == 0
     with pytest.raises(TypeError, match="must be a Tensor"):
         torch.isin(1, 2)
+
+
+class TestWhatTorchvisionImports:
+    def test_models_made_to_be_quantized_compute_with_floats(self):
+        from rushlight.ao.quantization import DeQuantStub, QuantStub, convert
+
+        x = torch.tensor([1.0, -3.0], requires_grad=True)
+        both = torch.nn.quantized.FloatFunctional()
+        model = torch.nn.Sequential(QuantStub(), torch.nn.ReLU(), DeQuantStub())
+        both.add_relu(model(x), x).sum().backward()
+        assert x.grad.tolist() == [2.0, 0.0]
+        assert both.cat([x, x]).shape == (4,)
+        assert (both.add(x, x) - both.mul_scalar(x, 2)).sum() == 0
+        assert both.matmul(x, x) == both.mul(x, x).sum()
+        assert both.add_scalar(x, 1).tolist() == [2.0, -2.0]
+        assert list(both.state_dict()) == []
+        with pytest.raises(RuntimeError, match="call one of its operations"):
+            both(x)
+        with pytest.raises(NotImplementedError, match="no quantized numbers"):
+            convert(model)
+
+    def test_rules_of_export_are_taken_and_never_asked(self):
+        from rushlight.onnx import symbolic_opset11
+        from rushlight.onnx.symbolic_helper import parse_args
+
+        @parse_args("v", "f")
+        def rule(g, x, scale):
+            return symbolic_opset11.unsqueeze(g, x, 0)
+
+        torch.onnx.register_custom_op_symbolic("tests::op", rule, 11)
+        with pytest.raises(RuntimeError, match="does not write ONNX"):
+            rule(None, None, 1.0)
+
+    def test_bars_of_downloads(self, monkeypatch):
+        import sys
+
+        from rushlight.utils import model_zoo
+
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+        with model_zoo.tqdm(total=4, unit="B") as bar:
+            bar.update(3)
+            bar.update(1)
+        assert bar.n == 4
+
+    def test_annotations(self):
+        from rushlight.jit.annotations import BroadcastingList2, List
+
+        def pool(x, size: BroadcastingList2[int], more: List[int]):
+            return x
+
+        assert torch.jit._script_if_tracing(pool)(1, 2, []) == 1
+        assert torch._dynamo.utils.is_compile_supported("cuda") is False
+        assert torch._custom_ops.get_ctx is torch.library.get_ctx
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_combine_from_the_first_element(count, reverse):
+    from rushlight._higher_order_ops.associative_scan import associative_scan
+
+    def step(a, b):
+        return a[0] * b[0], b[0] * a[1] + b[1]
+
+    factor, term = leaf(2, count), leaf(2, count)
+    found = associative_scan(step, (factor, term), 1, reverse)
+    order = range(count)[::-1] if reverse else range(count)
+    now, expected = None, {}
+    for i in order:
+        here = factor[:, i], term[:, i]
+        now = here if now is None else step(now, here)
+        expected[i] = now
+    for k in (0, 1):
+        whole = torch.stack([expected[i][k] for i in range(count)], 1)
+        torch.testing.assert_close(found[k], whole)
+    grads = torch.autograd.grad(found[1].sum(), (factor, term), allow_unused=True)
+    wanted = torch.autograd.grad(
+        sum(pair[1].sum() for pair in expected.values()), (factor, term), allow_unused=True
+    )
+    torch.testing.assert_close(grads[1], wanted[1])
+    if count > 1:
+        torch.testing.assert_close(grads[0], wanted[0])
+
+
+def test_scans_say_what_they_cannot_do():
+    from rushlight._higher_order_ops.associative_scan import associative_scan
+
+    with pytest.raises(ValueError, match="same size"):
+        associative_scan(lambda a, b: b, (leaf(2), leaf(3)), 0)
+    with pytest.raises(ValueError, match="combine_mode"):
+        associative_scan(torch.add, leaf(2), 0, combine_mode="other")
+    with pytest.raises(ValueError, match="at least one dimension"):
+        associative_scan(torch.add, leaf(), 0)
+
+
+class TestNamesOfTheCore:
+    def test_transforms_are_noticed(self):
+        active = torch._C._are_functorch_transforms_active
+        seen = []
+
+        def note(x):
+            seen.append((active(), torch._C._functorch.is_batchedtensor(x)))
+            return x.sum()
+
+        x = torch.ones(2, 2)
+        note(x)
+        torch.vmap(note)(x)
+        torch.func.grad(note)(x)
+        torch.func.jvp(note, (x,), (x,))
+        torch.func.jacrev(note)(x)
+        with torch.no_grad(), torch.autograd.forward_ad.dual_level():
+            note(x)
+        assert seen == [
+            (False, False), (True, True), (True, False), (True, False), (True, False),
+            (False, False),
+        ]  # fmt: skip
+        assert not torch._C._functorch.is_legacy_batchedtensor(x)
+
+    def test_text_of_subclasses(self):
+        from rushlight import _tensor_str
+
+        x = torch.tensor([1.5, 2.0], dtype=torch.float64)
+        body = _tensor_str._tensor_str(x, 6)
+        text = _tensor_str._add_suffixes("Index(" + body, ["n=3"], 6, force_newline=False)
+        assert text == "Index([1.5000, 2.0000], n=3)"
+        text = _tensor_str._add_suffixes("Index(" + body, ["n=3"], 6, force_newline=True)
+        assert text == "Index([1.5000, 2.0000],\n      n=3)"
+        assert (
+            _tensor_str._str_intern(x, tensor_contents="...") == "tensor(..., dtype=torch.float64)"
+        )
+
+    def test_smaller_ones(self):
+        from rushlight.nn.modules.transformer import _get_activation_fn
+        from rushlight.optim.optimizer import _get_capturable_supported_devices
+
+        assert _get_activation_fn("gelu") is torch.nn.functional.gelu
+        assert _get_capturable_supported_devices() == ["cuda"]
+        assert torch._C._get_default_device() == "cpu"
+        assert torch.legacy_contiguous_format is torch.contiguous_format
+        assert torch.distributed.Backend.default_device_backend_map["cpu"] == "gloo"
+        assert torch._jit_internal._copy_to_script_wrapper(len) is len
+
+    def test_a_profiler_that_records_is_noticed(self):
+        enabled = torch.autograd._profiler_enabled
+        assert not enabled()
+        with torch.autograd.profiler.profile():
+            assert enabled()
+            with pytest.raises(RuntimeError, match="leave the block"):
+                torch.autograd._disable_profiler()
+        assert not enabled()
+        from rushlight.profiler import ProfilerAction
+        from rushlight.profiler.profiler import _default_schedule_fn
+
+        assert _default_schedule_fn(7) is ProfilerAction.RECORD
+
+    def test_getters_of_other_tensors(self):
+        x = torch.ones(2, requires_grad=True)
+        x.sum().backward()
+        found = [get(x) for get in torch.overrides.get_default_nowrap_functions()]
+        assert sum(each is x.grad for each in found) == 2
+        weight = torch.nn.Linear(2, 2).weight
+        torch.nn.init._no_grad_uniform_(weight, 3, 4)
+        assert 3 <= weight.min() <= weight.max() <= 4
+        assert weight.is_leaf

@@ -129,15 +129,17 @@ pi = 3.141592653589793
 inf = _sys.float_info.max * 10
 nan = inf - inf
 newaxis = None
+legacy_contiguous_format = contiguous_format
 
 # Loaded when first used.
 _lazy_modules = (
-    "_VF", "__config__", "_dynamo", "_utils", "_vmap_internals", "accelerator", "amp",
-    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "doctor", "export",
-    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "masked", "mps",
-    "multiprocessing", "nested", "onnx", "optim", "overrides", "profiler", "quasirandom",
-    "return_types",
-    "serialization", "signal", "sparse", "testing", "torch_version", "types", "version", "xpu",
+    "_VF", "__config__", "_custom_ops", "_dynamo", "_higher_order_ops",
+    "_jit_internal", "_utils", "_vmap_internals", "accelerator",
+    "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "doctor",
+    "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "masked",
+    "mps", "multiprocessing", "nested", "onnx", "optim", "overrides", "profiler", "quasirandom",
+    "return_types", "serialization", "signal", "sparse", "testing", "torch_version", "types",
+    "version", "xpu",
 )  # fmt: skip
 _lazy_names = {
     "_dirichlet_grad": "_ops",
@@ -208,20 +210,28 @@ _lazy_names = {
         ),
         "_sparse.methods",
     ),
+    "_grouped_mm": "nn._functional_composites",
     **dict.fromkeys(("_segment_reduce", "range", "segment_reduce"), "_segments"),
     **dict.fromkeys(
         (
             "_chunk_cat",
+            "_convert_indices_from_coo_to_csr",
+            "_convert_indices_from_csr_to_coo",
+            "_embedding_bag",
             "_native_batch_norm_legit",
             "_safe_softmax",
+            "_shape_as_tensor",
             "_softmax_backward_data",
             "_unsafe_masked_index",
             "_unsafe_masked_index_put_accumulate",
             "affine_grid_generator",
+            "as_strided_",
             "binary_cross_entropy_with_logits",
             "ctc_loss",
             "detach",
             "detach_",
+            "embedding_bag",
+            "embedding_renorm_",
             "gcd_",
             "kl_div",
             "lcm_",
@@ -251,7 +261,7 @@ _lazy_names = {
         "_core_names",
     ),
     **dict.fromkeys(("Event", "Stream"), "cuda"),
-    **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond"), "_symbolic"),
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt", "cond", "while_loop"), "_symbolic"),
 }
 
 TYPE_CHECKING = False  # type checkers read it as True
@@ -300,6 +310,8 @@ def _home(name: str) -> str:
         return "amp._state"
     if name.startswith("_foreach_"):
         return "_foreach"
+    if name.startswith(("_check", "_assert_", "_is_a")):
+        return "_checks"
     if name.endswith("_copy"):
         return "_copies"
     if name.startswith("sym_"):

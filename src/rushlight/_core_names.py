@@ -44,6 +44,37 @@ def _get_tracing_state() -> None:
     return None
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform of ``func`` runs here: vmap, or one that differentiates."""
+    state = _C._mode_state()
+    return bool(state[6] or state[0] >> 9 & 1)  # levels of vmap; the switch "transforms"
+
+
+class _functorch:
+    """What libraries ask of tensors inside transforms."""
+
+    @staticmethod
+    def is_batchedtensor(tensor: Any) -> bool:
+        """Whether vmap hides dimensions of a tensor."""
+        return bool(_C._batch_levels(tensor))
+
+    @staticmethod
+    def is_legacy_batchedtensor(tensor: Any) -> bool:
+        """False: there is one kind of vmap."""
+        return False
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """The device that programs compute on where there is a choice."""
+    from rushlight import accelerator, device
+
+    return accelerator.current_accelerator() or device("cpu")
+
+
+def _get_default_device() -> str:
+    return str(_C.get_default_device().type)
+
+
 def _get_cudnn_enabled() -> bool:
     return False
 

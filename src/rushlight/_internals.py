@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # Methods as functions, and what the docstring of each shows.
 METHODS = {
+    "as_strided_": ("torch.as_strided_(torch.arange(4.0), (2,), (2,))", "tensor([0., 2.])"),
     "detach": ("torch.detach(torch.ones(1, requires_grad=True)).requires_grad", "False"),
     "detach_": ("torch.detach_(torch.ones(1) * 2)", "tensor([2.])"),
     "gcd_": ("torch.gcd_(torch.tensor([12]), torch.tensor([8]))", "tensor([4])"),
@@ -168,7 +169,106 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return shuffled
 
 
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scales the rows that the indices name, and that are longer than ``max_norm``, to that.
+
+    >>> import rushlight as torch
+    >>> torch.embedding_renorm_(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.tensor([1]), 5.0, 2.0)
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
+    if _C.is_grad_enabled() and input.requires_grad:
+        raise RuntimeError("embedding_renorm_: has no derivative: call it under torch.no_grad()")
+    _C._namespaces["nn.functional"]["embedding"](indices, input, None, max_norm, norm_type)
+    return input
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``nn.functional.embedding_bag`` with the number of a mode: sum, mean, max.
+
+    Next to the result: the bag of each index, the sizes of bags unless the mode is sum, and the
+    indices of the largest values where it is max.
+
+    >>> import rushlight as torch
+    >>> table = torch.tensor([[1.0], [2.0], [4.0]])
+    >>> torch.embedding_bag(table, torch.tensor([0, 1, 2]), torch.tensor([0, 2]), mode=1)
+    (tensor([[1.5000],
+            [4.0000]]), tensor([0, 0, 1]), tensor([2, 1]), tensor([2, 1]))
+    """
+    from rushlight.nn import _functional_composites as composites
+
+    found = composites.embedding_bag(
+        indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode],
+        sparse, per_sample_weights, include_last_offset, padding_idx,
+    )  # fmt: skip
+    flat, bag, _, count = composites._bags(indices, offsets, None, include_last_offset)
+    kept = slice(None) if padding_idx is None else flat != padding_idx % weight.size(0)
+    if mode == 0:
+        return found, bag, bag.new_zeros(count), bag.new_zeros(count)
+    sizes = bag[kept].bincount(minlength=count)
+    if mode == 1:
+        return found, bag, sizes, sizes.clone()
+    rows, filled = composites._largest_rows(flat[kept], weight, bag[kept], count)
+    return found, bag, sizes, rows.masked_fill(~filled, 0)
+
+
 # ---- with an underscore
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``embedding_bag``, where -1 stands for no padding."""
+    return embedding_bag(
+        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        include_last_offset, None if padding_idx < 0 else padding_idx,
+    )  # fmt: skip
+
+
+def _shape_as_tensor(input: Tensor) -> Tensor:
+    """The sizes as a tensor."""
+    from rushlight import tensor
+
+    return tensor(list(input.shape), dtype=_C.int64)
+
+
+def _convert_indices_from_coo_to_csr(
+    input: Tensor, size: int, *, out_int32: bool = False
+) -> Tensor:
+    """Where each of ``size`` rows begins among sorted row numbers, and where the last one ends."""
+    ends = input.bincount(minlength=size).cumsum(0)
+    begins = _ops["cat"]([ends.new_zeros(1), ends])
+    return begins.to(_C.int32 if out_int32 else _C.int64)
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """The row and the column of each element; the other way round where ``transpose`` says so."""
+    lengths = crow_indices.diff()
+    rows = _ops["arange"](lengths.numel(), device=lengths.device).repeat_interleave(lengths)
+    pair = (col_indices, rows) if transpose else (rows, col_indices)
+    dtype = _C.int32 if out_int32 else _C.int64
+    found: Tensor = _ops["stack"]([each.to(dtype) for each in pair])
+    return found
 
 
 def _safe_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SymBool", "SymFloat", "SymInt", "cond", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
-    "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+    "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "while_loop",
 ]  # fmt: skip
 
 
@@ -177,3 +177,36 @@ def cond(
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("cond: expect both branches to be callable.")
     return (true_fn if pred else false_fn)(*operands)
+
+
+def while_loop(
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    carried_inputs: tuple[Any, ...] | list[Any],
+) -> Any:
+    """``body_fn`` of what it gave last, as long as ``cond_fn`` of that holds.
+
+    >>> import rushlight as torch
+    >>> i, x = torch.tensor(0), torch.ones(2)
+    >>> torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, 2 * x), (i, x))
+    (tensor(3), tensor([8., 8.]))
+    """
+    from rushlight._C import Tensor
+
+    if not callable(cond_fn) or not callable(body_fn):
+        raise RuntimeError("while_loop: expect cond_fn and body_fn to be callable")
+    if not isinstance(carried_inputs, (tuple, list)):
+        raise RuntimeError(
+            f"while_loop: expect carried_inputs to be a tuple or list, got {type(carried_inputs)}"
+        )
+    carried = tuple(carried_inputs)
+    while True:
+        holds = cond_fn(*carried)
+        if not isinstance(holds, (bool, Tensor)) or (
+            isinstance(holds, Tensor) and holds.numel() != 1
+        ):
+            raise RuntimeError(f"while_loop: cond_fn must give one bool, got {holds}")
+        if not holds:
+            return carried
+        given = body_fn(*carried)
+        carried = tuple(given) if isinstance(given, (tuple, list)) else (given,)

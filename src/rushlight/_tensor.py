@@ -566,6 +566,7 @@ for _name, *_example in (
     ("unsqueeze", "2, 3", "-1", "2, 3, 1"), ("squeeze", "1, 3, 1", "0", "3, 1"),
     ("t", "2, 3", "", "3, 2"), ("transpose", "2, 3, 5", "0, 2", "5, 3, 2"),
     ("swapdims", "2, 3, 5", "0, 1", "3, 2, 5"), ("swapaxes", "2, 3, 5", "1, -1", "2, 5, 3"),
+    ("as_strided", "6", "(2, 2), (3, 1)", "2, 2"),
 ):  # fmt: skip
     _methods[_name + "_"] = _in_place_view(_name, *_example)
 _methods["type"] = type_

@@ -100,12 +100,12 @@ def __dlpack__(
     if self.is_cuda:
         from rushlight.cuda import _sharing
 
-        _sharing.let_follow(stream)
+        _sharing.let_follow(stream, self.get_device())
     return _C._to_dlpack(shared)
 
 
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return (2, 0) if self.is_cuda else (1, 0)
+    return (2, self.get_device()) if self.is_cuda else (1, 0)
 
 
 def __cuda_array_interface__(self: Tensor) -> dict[str, Any]:

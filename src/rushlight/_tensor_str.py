@@ -275,27 +275,38 @@ def _batched_repr(t: Any, levels: Any, name: str) -> str:
     return f"{name}(batched, {counts} samples: {tensor_repr(shown)})"
 
 
-def tensor_repr(t: Any, *, name: str = "tensor") -> str:
+def _add_suffixes(text: str, facts: list[str], indent: int, force_newline: bool) -> str:
+    """The text with facts behind it and a bracket, on new lines where they do not fit."""
+    # The line of the last values counts two characters more than it has: torch breaks there.
+    used = len(text) - text.rfind("\n") + 1
+    for fact in facts:
+        if force_newline or used + len(fact) + 2 > _options.linewidth:
+            text += ",\n" + " " * indent + fact
+            used, force_newline = indent + len(fact), False
+        else:
+            text += ", " + fact
+            used += len(fact) + 2
+    return text + ")"
+
+
+def tensor_repr(t: Any, *, name: str = "tensor", contents: str | None = None) -> str:
     """The text of a tensor, as `name(values, facts)`."""
     dispatch = sys.modules.get("rushlight.utils._python_dispatch")
     if dispatch is not None and dispatch.modes():  # which are not asked about printing
         with dispatch._disable_current_modes():
-            return tensor_repr(t, name=name)
+            return tensor_repr(t, name=name, contents=contents)
     if levels := _C._batch_sizes(t):
         return _batched_repr(t, levels, name)
     prefix = name + "("
     indent = len(prefix)
     history = _history(t)
     plain = t.detach()
-    text = prefix + _body(plain, indent)
+    text = prefix + (_body(plain, indent) if contents is None else contents)
     facts = [*_facts(plain), *([history] if history else []), *_tangent(t)]
-    # The line of the last values counts two characters more than it has: torch breaks there.
-    used = len(text) - text.rfind("\n") + 1
-    for fact in facts:
-        if used + len(fact) + 2 > _options.linewidth:
-            text += ",\n" + " " * indent + fact
-            used = indent + len(fact)
-        else:
-            text += ", " + fact
-            used += len(fact) + 2
-    return text + ")"
+    return _add_suffixes(text, facts, indent, force_newline=False)
+
+
+def _str_intern(t: Any, *, tensor_contents: str | None = None) -> str:
+    """The text of a tensor, with other values where they are given."""
+    name = "tensor" if type(t) is _C.Tensor else type(t).__name__
+    return tensor_repr(t, name=name, contents=tensor_contents)

@@ -26,10 +26,11 @@ class Parser(argparse.ArgumentParser):
     3
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, takes_program: bool = False, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
+        self.takes_program = takes_program
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's, but an unknown option is answered with the nearest known one."""
@@ -44,6 +45,14 @@ class Parser(argparse.ArgumentParser):
         if not given.startswith("-"):
             return f"unexpected argument: {rest[0]}"
         return f"unknown option {given}{_meant(given, self._option_string_actions)}"
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        # Before Python 3.12 argparse asks this of the empty list of an argument left out, too.
+        if action.choices is None or value in action.choices or value == []:
+            return
+        known = list(map(str, action.choices))
+        told = _meant(str(value), known) or f"; there are {', '.join(known)}"
+        raise argparse.ArgumentError(action, f"no such choice: {value}{told}")
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and what is wrong, and ends with status 2."""
@@ -135,15 +144,15 @@ def parser_of(name: str) -> Parser:
     7
     """
     module = _module(name)
-    takes_program = getattr(module, "PROGRAM", False)
     parser = Parser(
         prog=f"rushlight {name}",
+        takes_program=getattr(module, "PROGRAM", False),
         description="\n\n".join(_paragraphs(module)),
         epilog=_examples(module.EXAMPLES),
     )
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
-    if takes_program:
+    if parser.takes_program:
         options = parser.format_usage().removeprefix("usage: ").strip()
         parser.usage = f"{options} script.py|-m module|- [arguments]"
     return parser
@@ -165,7 +174,7 @@ def _split(parser: argparse.ArgumentParser, given: list[str]) -> tuple[list[str]
 
 def _parse(name: str, given: list[str]) -> tuple[Any, argparse.Namespace]:
     module, parser = _module(name), parser_of(name)
-    if not getattr(module, "PROGRAM", False):
+    if not parser.takes_program:
         return module, parser.parse_args(given)
     own, program = _split(parser, given)
     arguments = parser.parse_args(own)
@@ -244,7 +253,8 @@ def _understood(given: list[str]) -> tuple[Any, argparse.Namespace]:
     if not given or given[0] not in commands():
         parser = _top_parser()
         if given and not given[0].startswith("-"):
-            parser.error(f"unknown command {given[0]!r}{_meant(given[0], commands())}")
+            known = [*commands(), "--help", "--version"]
+            parser.error(f"unknown command {given[0]!r}{_meant(given[0], known)}")
         parser.parse_args(given)
         parser.error(f"expected a command: {', '.join(commands())}")
     return _parse(given[0], given[1:])

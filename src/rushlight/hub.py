@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from urllib.parse import urlparse
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -234,8 +235,6 @@ def load_state_dict_from_url(
     ...     torch.hub.load_state_dict_from_url(path.as_uri(), folder + "/kept")
     {'w': tensor([1., 1.])}
     """
-    from urllib.parse import urlparse
-
     from rushlight.serialization import load as read
 
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
@@ -248,3 +247,39 @@ def load_state_dict_from_url(
             sys.stderr.write(f'Downloading: "{url}" to {path}\n')
         download_url_to_file(url, path, marked.group(1) if marked else None, progress)
     return read(path, map_location=map_location, weights_only=weights_only)
+
+
+class _Bar:
+    """The part of ``tqdm`` that downloads use, where that is not installed."""
+
+    def __init__(self, total: int | None = None, disable: bool = False, **options: Any) -> None:
+        from rushlight._terminal import Progress
+
+        self.total, self.disable, self.n = total, disable, 0
+        self._shown = Progress(total or 0, unit="bytes")
+
+    def update(self, n: int) -> None:
+        self.n += n
+        if self.total and not self.disable:
+            self._shown.update(self.n)
+
+    def close(self) -> None:
+        self._shown.close()
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tqdm":
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return _Bar
+        return tqdm
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.hub", name)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseTorchFunctionMode",
     "TorchFunctionMode",
+    "get_default_nowrap_functions",
     "handle_torch_function",
     "has_torch_function",
     "is_tensor_like",
@@ -199,6 +200,16 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """
     name = getattr(func, "__name__", None)
     return name == "__get__" or (name is not None and vars(Tensor).get(name) is func)
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Getters of other tensors, whose results subclasses give back as they are.
+
+    >>> import rushlight as torch
+    >>> len(torch.overrides.get_default_nowrap_functions())
+    3
+    """
+    return {Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__}  # type: ignore
 
 
 def resolve_name(func: Callable[..., Any]) -> str | None:

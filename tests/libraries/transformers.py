@@ -1,4 +1,4 @@
-"""transformers: five small random models: forward, backward, generate, save and load."""
+"""transformers: five small models: forward, backward, generate, save and load; the Trainer."""
 
 import sys
 import tempfile
@@ -11,8 +11,11 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    PrinterCallback,
     T5Config,
     T5ForConditionalGeneration,
+    Trainer,
+    TrainingArguments,
     ViTConfig,
     ViTForImageClassification,
 )
@@ -82,3 +85,23 @@ for name in sys.argv[1:] or models:
                 again(**inputs, labels=labels).logits, model(**inputs, labels=labels).logits
             ),
         )
+
+torch.manual_seed(0)
+rows = torch.arange(8 * 12).reshape(8, 12) * 7 % 97
+data = [{"input_ids": row, "labels": row} for row in rows]
+model = models["gpt2"]()
+for optimizer in ("adamw_torch", "adafactor", "sgd"):
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder, per_device_train_batch_size=2, num_train_epochs=2, report_to=[], use_cpu=True,
+            disable_tqdm=True, logging_strategy="no", save_steps=2, optim=optimizer, warmup_steps=2,
+            lr_scheduler_type="cosine", gradient_accumulation_steps=2, max_grad_norm=0.5,
+            gradient_checkpointing=optimizer == "sgd",
+        )  # fmt: skip
+        trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data)
+        trainer.remove_callback(PrinterCallback)  # which prints times
+        print(optimizer, trainer.train().training_loss, trainer.evaluate()["eval_loss"])
+        arguments.num_train_epochs = 3
+        again = Trainer(model, arguments, train_dataset=data)
+        again.remove_callback(PrinterCallback)
+        print(optimizer, "resumed", again.train(resume_from_checkpoint=True).global_step)

@@ -7,6 +7,7 @@ in turns; where PyTorch is not installed, rushlight alone. The quickest round of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 
@@ -21,29 +22,26 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from rushlight._missing import near
-
     known = subjects()
-
-    def subject(name: str) -> str:
-        if name not in known:
-            close = near(name, known)
-            meant = f"did you mean {' or '.join(close)}? " if close else ""
-            raise argparse.ArgumentTypeError(
-                f"no such subject: {name}; {meant}There are {', '.join(known)}"
-            )
-        return name
-
     parser.add_argument(
-        "subject", nargs="*", type=subject, help=f"{', '.join(known)} (the README's)"
-    )
+        "subject", nargs="*", choices=known, metavar="subject",
+        help=f"{', '.join(known)} (the README's)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=positive(int), default=8, help="slices of each (8)")
     parser.add_argument(
         "--threads", type=positive(int), default=os.cpu_count() or 1, help="of each (all cores)"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
     parser.add_argument("--json", type=written, metavar="FILE", help="also write the rows there")
-    parser.add_argument("--plots", metavar="FOLDER", help="also draw the ratios there, as SVG")
+    parser.add_argument(
+        "--plots", type=_folder, metavar="FOLDER", help="also draw the ratios there, as SVG"
+    )
+
+
+def _folder(text: str) -> str:
+    if os.path.exists(text) and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"cannot write into {text}: it is no folder")
+    return text
 
 
 def folder() -> str:
@@ -79,4 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
                 if getattr(arguments, name)]  # fmt: skip
     chosen = arguments.subject or ["--headlines"]
     sys.stdout.flush()
-    return subprocess.call([sys.executable, os.path.join(where, "run.py"), *options, *chosen])
+    command = [sys.executable, os.path.join(where, "run.py"), *options, *chosen]
+    with subprocess.Popen(command) as child:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:  # which the terminal sent to the child, too
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(10)
+            child.kill()
+            raise

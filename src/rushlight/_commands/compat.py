@@ -53,7 +53,12 @@ def _show(report: Any, what: str, only_missing: bool) -> None:
     used, lost = len(report.names), report.missing
     verdict = paint(f"{len(lost)} missing", "bold", "red") if lost else paint("all there", "green")
     files = f"{report.files} file{'s' if report.files != 1 else ''}"
-    print(f"{what}: {used} names of torch in {files}, {verdict}")
+    if not report.files:
+        print(f"{what}: no Python files")
+    elif not used:
+        print(f"{what}: no name of torch in {files}")
+    else:
+        print(f"{what}: {used} name{'s' if used != 1 else ''} of torch in {files}, {verdict}")
     if not only_missing:
         _show_present(report)
     groups = (
@@ -83,8 +88,8 @@ def _show_present(report: Any) -> None:
     for each in report.names.values():
         if each.present and not each.raises:
             parent, _, last = each.name.rpartition(".")
-            groups.setdefault(parent or "(itself)", []).append(last)
-    for parent, names in groups.items():
+            groups.setdefault(parent or "modules", []).append(last)
+    for parent, names in sorted(groups.items()):
         print(f"\n{paint(parent, 'bold')}")
         text = ", ".join(names)
         print(textwrap.fill(text, 98, initial_indent="  ", subsequent_indent="  "))

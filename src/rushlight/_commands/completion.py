@@ -1,4 +1,4 @@
-"""print what makes a shell complete commands and options
+"""print what makes a shell complete commands, options and their values
 
 Read by the shell's start-up file; the commands and options are those of this installation.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterator
 
 EXAMPLES = (
     ('eval "$(rushlight completion bash)"', "in ~/.bashrc"),
@@ -14,23 +15,41 @@ EXAMPLES = (
     ("rushlight completion fish | source", "in ~/.config/fish/config.fish"),
 )
 
+# What can stand in a place: one of some words, a file, a folder, or what nobody can guess.
+FILES, FOLDERS, ANYTHING = "files", "folders", "anything"
+Values = str | list[str]
+
+# Files are left to the shell itself (-o default), which knows how to quote their names.
 _BASH = """\
 _rushlight() {
-  local words="" current="${COMP_WORDS[COMP_CWORD]}"
+  local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD - 1]}"
+  local options="" words="" kind=words
+  COMPREPLY=()
+  if [ "$current" = = ]; then
+    current=""
+  elif [ "$before" = = ]; then
+    before="${COMP_WORDS[COMP_CWORD - 2]}"
+  fi
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words="@COMMANDS@ --help --version"
+    options="-h --help --version" words="@COMMANDS@"
   else
     case "${COMP_WORDS[1]}" in
 @CASES@
     esac
-    case "$current" in
-      -*) ;;
-      *) COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current")); return ;;
-    esac
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case "$current" in
+    -*) words="$options" kind=words ;;
+  esac
+  case "$kind" in
+    files) return ;;
+    folders) compopt -o dirnames +o default 2> /dev/null ;;
+    *)
+      compopt +o default 2> /dev/null
+      COMPREPLY=($(compgen -W "$words" -- "$current"))
+      ;;
+  esac
 }
-complete -o filenames -F _rushlight rushlight
+complete -o default -F _rushlight rushlight
 """
 
 _ZSH = """\
@@ -40,7 +59,11 @@ _rushlight() {
 @COMMANDS@
   )
   if (( CURRENT == 2 )); then
-    _describe command commands
+    if [[ "$PREFIX" == -* ]]; then
+      _arguments '(-)'{-h,--help}'[show the commands]' '(-)--version[show the version]'
+    else
+      _describe command commands
+    fi
     return
   fi
   case "${words[2]}" in
@@ -60,66 +83,123 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _commands() -> dict[str, tuple[str, list[argparse.Action]]]:
-    """For each command: its line in the list, and its options."""
+class _Command:
+    """What can follow the name of a command."""
+
+    def __init__(self, name: str) -> None:
+        from rushlight import cli
+
+        parser = cli.parser_of(name)
+        self.name = name
+        self.what = (parser.description or "").partition("\n")[0]
+        self.takes_program = parser.takes_program
+        self.options = [action for action in parser._actions if action.option_strings]
+        others = [action for action in parser._actions if not action.option_strings]
+        if self.takes_program:
+            self.rest: Values = FILES
+        else:
+            self.rest = _values(others[0], FILES) if others else ANYTHING
+
+
+def _commands() -> Iterator[_Command]:
     from rushlight import cli
 
-    parsers = {name: cli.parser_of(name) for name in cli.commands()}
-    return {
-        name: ((parser.description or "").partition("\n")[0], parser._actions)
-        for name, parser in parsers.items()
-    }
+    return map(_Command, cli.commands())
 
 
-def _words(actions: list[argparse.Action]) -> list[str]:
-    words = [option for action in actions for option in action.option_strings]
-    return words + [str(c) for a in actions if not a.option_strings for c in a.choices or ()]
+def _values(action: argparse.Action, otherwise: Values) -> Values:
+    """What can stand for the value of an option, or in the place of an argument."""
+    if action.choices is not None:
+        return [str(choice) for choice in action.choices]
+    return {"FILE": FILES, "FOLDER": FOLDERS}.get(str(action.metavar), otherwise)
+
+
+def _spellings(action: argparse.Action) -> list[str]:
+    """An option's names; not those that torchrun has with underscores, too."""
+    return [name for name in action.option_strings if "_" not in name]
+
+
+def _takes_value(action: argparse.Action) -> bool:
+    return action.nargs != 0
 
 
 def bash() -> str:
-    """For bash: commands, then options and files."""
-    found = _commands()
-    cases = [f'      {name}) words="{" ".join(_words(a))}" ;;' for name, (_, a) in found.items()]
-    text = _BASH.replace("@COMMANDS@", " ".join(found))
+    """For bash: commands, options, and what can follow them."""
+    cases = []
+    for command in _commands():
+        options = " ".join(name for action in command.options for name in _spellings(action))
+        cases += [f"      {command.name})", f'        options="{options}" {_bash(command.rest)}']
+        valued = [action for action in command.options if _takes_value(action)]
+        if valued:
+            cases.append('        case "$before" in')
+            for action in valued:
+                names, values = "|".join(action.option_strings), _values(action, ANYTHING)
+                cases.append(f"          {names}) {_bash(values)} ;;")
+            cases.append("        esac")
+        cases.append("        ;;")
+    text = _BASH.replace("@COMMANDS@", " ".join(command.name for command in _commands()))
     return text.replace("@CASES@", "\n".join(cases))
+
+
+def _bash(values: Values) -> str:
+    if isinstance(values, list):
+        return f'kind=words words="{" ".join(values)}"'
+    return f"kind={values}"
 
 
 def zsh() -> str:
     """For zsh: with what each command and option does."""
-    found = _commands()
-    rows = [f"    {shlex.quote(f'{name}:{what}')}" for name, (what, _) in found.items()]
-    cases = []
-    for name, (_, actions) in found.items():
-        options = [shlex.quote(_zsh_option(o, a)) for a in actions for o in a.option_strings]
-        choices = [str(c) for a in actions if not a.option_strings for c in a.choices or ()]
-        rest = f"'*: :({' '.join(choices)})'" if choices else "'*: :_files'"
-        cases.append(f"    {name}) shift words; (( CURRENT-- )); _arguments ")
-        cases[-1] += " ".join([*options, rest]) + " ;;"
+    rows, cases = [], []
+    for command in _commands():
+        rows.append(f"    {shlex.quote(f'{command.name}:{command.what}')}")
+        options = [shlex.quote(_zsh_option(o, a)) for a in command.options for o in _spellings(a)]
+        rest = [] if command.rest == ANYTHING else [f"*: :{_zsh(command.rest)}"]
+        if command.takes_program:  # whose arguments are its own
+            rest = [f"(-)1: :{_zsh(FILES)}", f"*: :{_zsh(FILES)}"]
+        arguments = " ".join([*options, *map(shlex.quote, rest)])
+        cases.append(f"    {command.name}) shift words; (( CURRENT-- )); _arguments {arguments} ;;")
     return _ZSH.replace("@COMMANDS@", "\n".join(rows)).replace("@CASES@", "\n".join(cases))
+
+
+def _zsh(values: Values) -> str:
+    if isinstance(values, list):
+        return f"({' '.join(values)})"
+    return {FILES: "_files", FOLDERS: "_path_files -/", ANYTHING: " "}[values]
 
 
 def _zsh_option(option: str, action: argparse.Action) -> str:
     what = (action.help or "").replace("[", "(").replace("]", ")").replace(":", " -")
-    return f"{option}[{what}]" + ("" if action.nargs == 0 else f":{action.dest}:_files")
+    if not _takes_value(action):
+        return f"{option}[{what}]"
+    equals = "=" if option.startswith("--") else ""
+    return f"{option}{equals}[{what}]:{action.dest}:{_zsh(_values(action, ANYTHING))}"
 
 
 def fish() -> str:
     """For fish: with what each command and option does."""
-    lines = ["complete -c rushlight -n __fish_use_subcommand -l version -l help -f"]
-    for name, (what, actions) in _commands().items():
-        lines.append(
-            f"complete -c rushlight -f -n __fish_use_subcommand -a {name} -d {shlex.quote(what)}"
-        )
-        inside = f"complete -c rushlight -n '__fish_seen_subcommand_from {name}'"
-        for action in actions:
-            spelled = [
-                f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-                for option in action.option_strings
+    top = "complete -c rushlight -n __fish_use_subcommand -f"
+    lines = [
+        f"{top} -s h -l help -d 'show the commands'",
+        f"{top} -l version -d 'show the version'",
+    ]
+    for command in _commands():
+        lines.append(f"{top} -a {command.name} -d {shlex.quote(command.what)}")
+        inside = f"complete -c rushlight -n 'contains -- {command.name} (commandline -opc)[2]'"
+        if command.rest != FILES:
+            lines.append(f"{inside} {_fish(command.rest, '-f')}")
+        for action in command.options:
+            names = [
+                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+                for name in _spellings(action)
             ]
-            takes = [] if action.nargs == 0 else ["-r"]
-            told = ["-d", shlex.quote(action.help or "")]
-            if spelled:
-                lines.append(" ".join([inside, *spelled, *takes, *told]))
-            elif action.choices:
-                lines.append(f"{inside} -f -a {shlex.quote(' '.join(map(str, action.choices)))}")
+            takes = [_fish(_values(action, ANYTHING), "-x")] if _takes_value(action) else []
+            told = f"-d {shlex.quote(action.help or '')}"
+            lines.append(" ".join([inside, *names, *takes, told]))
     return "\n".join(lines) + "\n"
+
+
+def _fish(values: Values, without_files: str) -> str:
+    if isinstance(values, list):
+        return f"{without_files} -a {shlex.quote(' '.join(values))}"
+    folders = f"{without_files} -a '(__fish_complete_directories)'"
+    return {FILES: "-r -F", FOLDERS: folders, ANYTHING: without_files}[values]

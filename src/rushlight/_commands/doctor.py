@@ -45,6 +45,8 @@ def _json(text: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from rushlight.doctor._check import all_checks
+
     parser.add_argument(
         "--json", type=_json, metavar="FILE", help="write the report as JSON; - is stdout"
     )
@@ -52,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", type=written, metavar="FILE", help="write the report as one HTML page"
     )
     parser.add_argument(
-        "--silence", metavar="NAME", action="append", default=[], help="leave out a finding"
-    )
+        "--silence", metavar="NAME", action="append", default=[], choices=list(all_checks()),
+        help="leave out a finding",
+    )  # fmt: skip
     parser.add_argument(
         "--every-step", action="store_true", help="watch all steps closely, whatever it costs"
     )
@@ -64,11 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rushlight import _run
     from rushlight.doctor import Doctor
 
-    try:
-        doctor = Doctor(silence=arguments.silence, every_step=arguments.every_step)
-    except ValueError as error:
-        print(f"rushlight {error}", file=sys.stderr)
-        return 2
+    doctor = Doctor(silence=arguments.silence, every_step=arguments.every_step)
     # Standard output is the report's alone where that is asked for.
     alone = arguments.json == "-"
     quiet: Any = contextlib.redirect_stdout(sys.stderr) if alone else contextlib.nullcontext()

@@ -28,11 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=positive(int), default=20, help="steps of the optimizer to record (20)"
     )
-    parser.add_argument("--wait", type=int, default=1, help="steps before them (1)")
+    parser.add_argument("--wait", type=_wait, default=1, help="steps before them (1)")
     parser.add_argument(
         "--continue", dest="goes_on", action="store_true",
         help="let the program run on to its end after these steps",
     )  # fmt: skip
+
+
+def _wait(text: str) -> int:
+    if int(text) < 0:
+        raise argparse.ArgumentTypeError(f"expected a number of steps, got {text}")
+    return int(text)
 
 
 class _Done(SystemExit):

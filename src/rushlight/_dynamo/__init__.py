@@ -76,8 +76,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "OptimizedModule":
         return import_module("rushlight._dynamo.eval_frame").OptimizedModule
-    if name == "eval_frame":
-        return import_module("rushlight._dynamo.eval_frame")
+    if name in ("eval_frame", "utils"):
+        return import_module(f"rushlight._dynamo.{name}")
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight._dynamo", name)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset({"prim", "aten"})
 
+# Fake impls of ops that are not defined, by the op's name: see fake_later.
+_early: dict[str, Any] = {}
+
 
 def split(qualname: str) -> tuple[str, str, str]:
     """Namespace, name and overload of ``mylib::op.overload``."""
@@ -33,10 +36,9 @@ def record_of(op: Any) -> Record:
         op = op.default
     if isinstance(op, OpOverload):
         op = op.name()
-    space, name, overload = split(op)
-    packet = vars(getattr(ops, space)).get(name)
-    record = None if packet is None else packet.records.get(overload or "default")
+    record = _found(op)
     if record is None:
+        space = split(op)[0]
         if space == "aten":
             raise RuntimeError(
                 f"{op}: the ops of rushlight's core cannot be changed from Python; define an op of "
@@ -45,8 +47,28 @@ def record_of(op: Any) -> Record:
         raise RuntimeError(
             f"operator {op} does not exist: define it first, with torch.library.define or custom_op"
         )
-    found: Record = record
-    return found
+    return record
+
+
+def _found(op: str) -> Record | None:
+    space, name, overload = split(op)
+    packet = vars(getattr(ops, space)).get(name)
+    record: Record | None = None if packet is None else packet.records.get(overload or "default")
+    return record
+
+
+def fake_later(op: Any, fn: Any) -> bool:
+    """Whether an op may be one of a compiled library that was refused; it is given this fake impl
+    if it is defined after all.
+
+    Such libraries go on without their compiled ops, but say what the results look like.
+    """
+    if not ops.refused_libraries or not isinstance(op, str):
+        return False
+    if split(op)[0] in RESERVED or _found(op) is not None:
+        return False
+    _early[op.removesuffix(".default")] = fn
+    return True
 
 
 def define(schema: FunctionSchema, tags: Any = ()) -> Record:
@@ -65,6 +87,7 @@ def define(schema: FunctionSchema, tags: Any = ()) -> Record:
             "multiple times."
         )
     record = Record(schema)
+    record.fake = _early.pop(schema.name + (f".{overload}" if overload != "default" else ""), None)
     record.overload = packet.add(schema, record.call)
     packet.records[overload] = record
     packet.tags[overload] = tuple(tags) if isinstance(tags, (list, tuple)) else (tags,)

@@ -209,6 +209,7 @@ class _Ops(ModuleType):
     def __init__(self) -> None:
         super().__init__("torch.ops")
         self.loaded_libraries: set[str] = set()
+        self.refused_libraries: set[str] = set()
 
     def __getattr__(self, name: str) -> _OpNamespace:
         if name.startswith("__"):
@@ -219,6 +220,7 @@ class _Ops(ModuleType):
 
     def load_library(self, path: Any) -> None:
         """Raises: ops compiled for PyTorch need PyTorch."""
+        self.refused_libraries.add(str(path))
         raise OSError(
             f"Could not load this library: {path}: it is compiled for PyTorch, whose binary "
             "interface rushlight does not have; define the op in Python, with "

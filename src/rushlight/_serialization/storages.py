@@ -70,10 +70,18 @@ def default_restore_location(storage: Any, location: Any) -> Any:
     if kind == "meta":
         return LoadedStorage(storage._bytes.to("meta"), getattr(storage, "dtype", _C.uint8))
     if kind == "cuda":
-        from rushlight.cuda import is_available
+        from rushlight.cuda import device_count
 
-        if is_available():
-            return LoadedStorage(storage._bytes.to("cuda"), getattr(storage, "dtype", _C.uint8))
+        number, count = _C.device(str(location)).index or 0, device_count()
+        if number < count:
+            place = _C.device("cuda", number)
+            return LoadedStorage(storage._bytes.to(place), getattr(storage, "dtype", _C.uint8))
+        if count:
+            raise RuntimeError(
+                f"Attempting to deserialize object on CUDA device {number} but "
+                f"torch.cuda.device_count() is {count}. Please use torch.load with map_location to "
+                "map your storages to an existing device."
+            )
         raise RuntimeError(
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is "
             "False. If you are running on a CPU-only machine, please use torch.load with "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from rushlight import _C
 from rushlight._sparse.convert import in_layout_of
 from rushlight._sparse.pattern import Pattern, coordinates_of, keys, no_grad
@@ -124,16 +126,19 @@ def softmax(input: Any, dim: int, dtype: Any = None, log: bool = False) -> Any:
         func = values.log_softmax if log else values.softmax
         return wrap(func(dim - pattern.sparse + 1), pattern)
     others = [d for d in range(pattern.sparse) if d != dim]
+    sizes = [pattern.size[d] for d in others]
     with no_grad():
-        key = keys(pattern.indices[others], [pattern.size[d] for d in others])
-        pools, inverse = _ops["unique"](key, return_inverse=True)
+        inverse, pools = keys(pattern.indices[others], sizes), prod(sizes)
+        if pools > 2 * pattern.nnz:  # most lines are empty
+            found, inverse = _ops["unique"](inverse, return_inverse=True)
+            pools = found.numel()
         at = inverse.reshape(-1, *(1,) * pattern.dense).expand(values.shape)
-        low = _ops["full"]((pools.numel(), *values.shape[1:]), float("-inf"), dtype=values.dtype)
+        low = _ops["full"]((pools, *values.shape[1:]), float("-inf"), dtype=values.dtype)
         highest = low.scatter_reduce(0, at, values.detach(), "amax")
         highest = _ops["where"](highest.isinf(), _ops["zeros_like"](highest), highest)
     shifted = values - highest.index_select(0, inverse)
     powers = shifted.exp()
-    zeros = _ops["zeros"]((pools.numel(), *values.shape[1:]), dtype=values.dtype)
+    zeros = _ops["zeros"]((pools, *values.shape[1:]), dtype=values.dtype)
     total = zeros.index_add(0, inverse, powers).index_select(0, inverse)
     return wrap(shifted - total.log() if log else powers / total, pattern)
 

@@ -289,7 +289,7 @@ def __getattr__(name: str) -> Any:
         module = import_module("rushlight.autograd.gradcheck")
         globals()["gradgradcheck"] = module.gradgradcheck
         return getattr(module, name)
-    if name in ("_is_checkpoint_valid", "SavedTensor"):
+    if name in ("_disable_profiler", "_is_checkpoint_valid", "_profiler_enabled", "SavedTensor"):
         from rushlight.autograd import _names
 
         return getattr(_names, name)

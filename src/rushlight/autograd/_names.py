@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rushlight import _C
+
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 def _is_checkpoint_valid() -> bool:
@@ -44,3 +46,13 @@ class SavedTensor:
                 f"{self._tensor._version}; expected version {self._version}"
             )
         return self._tensor
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profiler records this thread."""
+    return bool(_C._mode_state()[0] >> 11 & 1)  # the switch "profiled"
+
+
+def _disable_profiler() -> NoReturn:
+    """Raises: the block that began to record ends it."""
+    raise RuntimeError("_disable_profiler: leave the block of the profiler that records")

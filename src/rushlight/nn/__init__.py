@@ -46,7 +46,9 @@ def factory_kwargs(kwargs: "dict[str, Any] | None") -> "dict[str, Any]":
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in ("attention", "common_types", "grad", "init", "modules", "parallel", "utils"):
+    if name in (
+        "attention", "common_types", "grad", "init", "modules", "parallel", "quantized", "utils",
+    ):  # fmt: skip
         return import_module(f"rushlight.nn.{name}")
     if name == "DataParallel":
         return import_module("rushlight.nn.parallel").DataParallel

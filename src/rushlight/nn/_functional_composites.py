@@ -12,7 +12,9 @@ TYPE_CHECKING = False  # type checkers read it as True; the imports below cost t
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["embedding_bag", "gumbel_softmax", "linear_cross_entropy", "rrelu", "rrelu_"]
+__all__ = [
+    "embedding_bag", "grouped_mm", "gumbel_softmax", "linear_cross_entropy", "rrelu", "rrelu_",
+]  # fmt: skip
 
 _ops = _C._namespaces[""]
 _nn = _C._namespaces["nn.functional"]
@@ -196,8 +198,8 @@ def _bags(
     return input, bag, weights, starts.numel()
 
 
-def _largest(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> Tensor:
-    """The largest value of each bag in each column, from the first row that has it.
+def _largest_rows(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The first row with the largest value of each bag in each column, and where there is one.
 
     A NaN counts where it opens its bag, and then stays: nothing is larger.
     """
@@ -213,9 +215,13 @@ def _largest(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> Tensor:
     places = _ops["where"](rows == best[bag], places, input.numel())
     first = _ops["full"](size, input.numel(), dtype=_C.int64, device=input.device)
     first = first.scatter_reduce(0, at, places, "amin")
-    filled = first < input.numel()
-    source = input.long()[first.clamp(max=max(input.numel() - 1, 0))]
-    return _ops["where"](filled, weight.gather(0, source), 0.0)
+    return input.long()[first.clamp(max=max(input.numel() - 1, 0))], first < input.numel()
+
+
+def _largest(input: Tensor, weight: Tensor, bag: Tensor, count: int) -> Tensor:
+    """The largest value of each bag in each column."""
+    rows, filled = _largest_rows(input, weight, bag, count)
+    return _ops["where"](filled, weight.gather(0, rows), 0.0)
 
 
 def embedding_bag(
@@ -284,3 +290,57 @@ def embedding_bag(
         return total
     sizes = bag.bincount(minlength=count).clamp(min=1).to(total.dtype)
     return total / sizes.unsqueeze(1)
+
+
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: Any = None,
+) -> Tensor:
+    """A product of matrices for each group; ``offs`` says where groups end in what has two
+    dimensions: the rows of ``mat_a``, the columns of ``mat_b``, or what both are summed over.
+
+    Rows (or columns) behind the last group are 0.
+
+    >>> import rushlight as torch
+    >>> tokens, experts = torch.ones(3, 2), torch.stack([torch.ones(2, 1), torch.full((2, 1), 5.0)])
+    >>> ends = torch.tensor([1, 3], dtype=torch.int32)
+    >>> torch.nn.functional.grouped_mm(tokens, experts, offs=ends).flatten()
+    tensor([ 2., 10., 10.])
+    """
+    a, b = mat_a, mat_b
+    if a.dim() not in (2, 3) or b.dim() not in (2, 3):
+        raise RuntimeError(f"grouped_mm: matrices have 2 or 3 dimensions, got {a.dim()}, {b.dim()}")
+    if (offs is None) != (a.dim() == 3 and b.dim() == 3):
+        raise RuntimeError(
+            "grouped_mm: offs belongs to matrices of two dimensions, and only to them: got "
+            f"{a.dim()} and {b.dim()} dimensions and {'no ' if offs is None else ''}offs"
+        )
+    if bias is not None:
+        raise RuntimeError("grouped_mm: a bias is not supported: add it to the result")
+    if out_dtype not in (None, a.dtype):
+        raise RuntimeError(f"grouped_mm: the result is {a.dtype}, as mat_a; got {out_dtype}")
+    if offs is None:
+        return a @ b
+    if offs.dtype != _C.int32:
+        raise RuntimeError(f"grouped_mm: offs has to be int32, got {offs.dtype}")
+    ends = offs.tolist()
+    groups = list(zip([0, *ends], ends, strict=False))
+    matrices = b.shape[0] if b.dim() == 3 else a.shape[0] if a.dim() == 3 else len(ends)
+    if matrices != len(ends):
+        raise RuntimeError(f"grouped_mm: offs ends {len(ends)} groups, and there are {matrices}")
+    if a.dim() == 2 and b.dim() == 2:
+        return _ops["stack"]([a[:, i:j] @ b[i:j] for i, j in groups])
+    if a.dim() == 2:
+        parts = [a[i:j] @ b[n] for n, (i, j) in enumerate(groups)]
+        rest = a.new_zeros(a.shape[0] - groups[-1][1], b.shape[2])
+        return _ops["cat"]([*parts, rest], 0)
+    parts = [a[n] @ b[:, i:j] for n, (i, j) in enumerate(groups)]
+    rest = a.new_zeros(a.shape[1], b.shape[1] - groups[-1][1])
+    return _ops["cat"]([*parts, rest], 1)
+
+
+_grouped_mm = grouped_mm  # what it was called before

@@ -143,6 +143,11 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
     return torch.float32
 
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """The kinds of devices whose steps a graph of kernels can hold."""
+    return ["cuda"]
+
+
 def _users_level() -> int:
     """The stacklevel with which the caller's warning shows the user's line."""
     level, frame = 1, sys._getframe(1)

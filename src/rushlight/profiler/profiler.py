@@ -141,7 +141,7 @@ def tensorboard_trace_handler(
     return handler
 
 
-def _always(step: int) -> ProfilerAction:
+def _default_schedule_fn(step: int) -> ProfilerAction:
     return ProfilerAction.RECORD
 
 
@@ -188,7 +188,7 @@ class profile:
         self.with_flops = with_flops
         self.with_modules = with_modules
         self.acc_events = acc_events
-        self.schedule = _always if schedule is None else schedule
+        self.schedule = _default_schedule_fn if schedule is None else schedule
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.custom_trace_id_callback = custom_trace_id_callback

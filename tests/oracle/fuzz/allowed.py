@@ -14,6 +14,7 @@ from oracle.fuzz.cases import (
     constant_derivative,
     has_no_elements,
     is_aliased,
+    is_beside_out,
     is_call_for_nothing,
     is_deficient,
     is_empty,
@@ -30,11 +31,13 @@ from oracle.fuzz.cases import (
     is_node_asked_for,
     is_nothing,
     is_part_of_hidden,
+    is_part_of_one_node,
     is_permuted,
     is_product_with_zeros,
     is_retained_aside,
     is_rounded_sinc,
     is_seen_by_node,
+    is_shared_there,
     is_single_precision,
     is_singular,
     is_tie,
@@ -87,7 +90,11 @@ COMPUTED = [
     (DERIVES, r"the `-` operator, (with|on) a bool tensor", "x ** bool, atan2 of bools"),
     (DERIVES, r"Expected isFloatingType\(grad", "a real part written into complex"),
     (DERIVES, r"output_padding is not supported", "a fault of PyTorch"),
-    (r"autograd\.grad", r"doesn't match the broadcast shape", "derivatives of PyTorch's vmap"),
+    (
+        r"autograd\.grad|backward\(",
+        r"doesn't match the broadcast shape",
+        "derivatives of PyTorch's vmap",
+    ),
     (DERIVES, r"for \*: 'NoneType' and 'int'", "a hook of a missing gradient is not called"),
     (DERIVES, r"A different number of tensors was saved", "a frozen leaf"),
     (r"functional\.", r"element 0 of tensors does not require grad", "in inference mode too"),
@@ -118,7 +125,7 @@ COMPUTED = [
     (r"", r"mean\(\): could not infer output dtype", "losses of integers are floating"),
     (r"kl_div", r"(Integral|Complex) inputs not supported", "losses of any numbers"),
     (r"", r"could not create a primitive descriptor", "a kernel that this machine lacks there"),
-    (r"", r"ZeroTensors are immutable", "zeros are tensors like others"),
+    (r"", r"ZeroTensors are immutable|invalid python storage", "zeros are tensors like others"),
     (r"", r"INTERNAL ASSERT FAILED|autocast::prioritize", "a fault of PyTorch"),
     (r"\] = ", r"Index put requires the source and destination dtypes match", "values are cast"),
     (r"\] = ", r"value cannot be converted to type \w+ without overflow", "values are cast"),
@@ -154,7 +161,7 @@ REFUSED = [
     (DERIVES, r"derivative for heaviside is not implemented", "in place too"),
     (r"as_strided", r"reaches outside of its input", "samples of a batch with gaps"),
     (r"detach_\(", r"Can't detach views in-place", "results that are views only here"),
-    (RECURRENT + "|rms_norm", r"Inference tensors cannot be saved", "inputs are saved"),
+    (RECURRENT + "|rms_norm|igamma", r"Inference tensors cannot be saved", "inputs are saved"),
     (r"grad\(total", r"'NoneType' object is not iterable", "a derivative that depends on nothing"),
 ]
 # Where rushlight refuses because of what came before: a pattern for that, rushlight's message.
@@ -164,6 +171,7 @@ USED_UP = [
     (r"copysign", r"saved by CopysignBackward0", "the sign's source is saved, not its sign"),
     (r"ndtr\(", r"saved by SpecialNdtrBackward0", "the input is saved, not a multiple"),
     (r"kron", r"saved by MulBackward0", "PyTorch does not notice the write"),
+    (r"matmul|@", r"saved by BmmBackward0", "PyTorch saves a copy of another layout"),
     (r"checkpoint", r"torch.utils.checkpoint: ", "PyTorch does not notice the write"),
     (r"vmap.*m(in|ax|edian)\(", r"output 0 of M", "the result is saved"),
     (r"func\.", r"modified by an inplace", "PyTorch's transforms do not notice the write"),
@@ -179,6 +187,7 @@ BOTH = [
     (r"out=", r"cat\(\): input types can't be cast", "the class of all other ops"),
     (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
     (r"dual", r"INTERNAL ASSERT FAILED", "a fault of PyTorch"),
+    (DERIVES, r"for \*: 'NoneType' and 'int'", "a hook of a missing gradient is not called"),
     (r"vmap", r"data-dependent control flow", "vmap"),
     (DERIVES, r"derivative for '(inplace version|.* is not impl)", "every op has every derivative"),
     (r"jvp|dual", r"more than one element of the written-to tensor", "expanded primals"),
@@ -208,11 +217,13 @@ def allowance(program, ours, theirs, spaces):
     used = [spaces["torch"].get(name) for name in statement.variables]
     if re.search(r"input matrix is singular", str(ours or theirs)) and any(map(is_deficient, used)):
         return "a singular matrix"
+    before = "\n".join(source.text for source in program.sources())
+    if ours is None and "view size is not compatible" in str(theirs) and "dual" in before:
+        return "tangents lie as their primals do"
     if ours is None:
         return reason_in(COMPUTED, statement.text, str(theirs))
     if theirs is not None:
         return reason_in(BOTH, statement.text, str(theirs))
-    before = "\n".join(source.text for source in program.sources())
     if re.search(r"a second time|modified by an inplace|update to inference", str(ours)):
         return "nothing is saved of no elements" if empty else reason_in(USED_UP, before, str(ours))
     if any(map(is_empty, used)) and re.search(r"implemented for|expected scalar type", str(ours)):
@@ -247,6 +258,7 @@ COMPARES = r"\.(eq|ne|[lg][te]|less|greater|not_equal|logical)"
 NO_TANGENT = r"dual[^\n]*(scatter_reduce|binary_cross_entropy_with_logits)"
 TIES = r"scatter_reduce.*'am(ax|in)'.*include_self=False"
 RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid|mvlgamma)\(.*out="
+FACTORS = r"(cholesky\w*|linalg\.\w+)\(.*out="
 
 
 # Differences in one fact: its name, a pattern for the last statement, a test, the reason.
@@ -266,6 +278,7 @@ FACTS = [
     ("length", DERIVES, is_function_of_derivative, "a derivative that depends on nothing"),
     ("length", r"inputs=\[", is_node_asked_for, "a node whose result is asked for does not run"),
     ("length", DERIVES, is_seen_by_node, "gradients that are not needed"),
+    ("length", DERIVES, is_part_of_one_node, "results of one node there"),
     ("kind", DERIVES, is_seen_by_node, "gradients that are not needed"),
     ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
     ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
@@ -293,15 +306,23 @@ FACTS = [
     ),
     ("value", DERIVES, is_hermitian_here, "PyTorch's gradient of a Hermitian matrix is not"),
     ("value", r"out=", is_single_precision, "integers are computed in float32"),
+    (
+        "value",
+        r"\b(any|all)\(.*out=",
+        always,
+        "PyTorch casts elements to uint8 before it tests them",
+    ),
     ("value", r"igamma", is_nan_here, "a gradient where there is no value"),
     ("value", r"linalg\.(cond|solve_ex|inv_ex|qr)\(|logdet\(", is_singular, "a singular matrix"),
     ("value", DERIVES, is_zero_times_nan, "0 times a derivative that is NaN"),
     ("value", DERIVES, is_nan_there, "derivatives at 0 are numbers"),
+    ("value", DERIVES, is_shared_there, "a fault of PyTorch"),
     ("value", DERIVES, is_rounded_sinc, "sums of halves that cancel"),
     ("value", DERIVES, is_written_unseen, "saved values, or copies of them"),
     ("value", DERIVES, is_wrong_there, "PyTorch's derivatives of these are wrong"),
     ("value", r"(jac|hess|jvp|dual)[^\n]*kl_div", is_nan_beside, "sums with NaN in them"),
     ("value", RESIZED, always, "out= that is resized has the strides of the plain result"),
+    ("value", FACTORS, is_beside_out, "out= that is resized has the strides of the plain result"),
     ("length", DERIVES, is_hook_of_jvp, "the result of jvp is a view there"),
     ("value", r"(func|dual)[^\n]*" + TIES, always, "only what takes part is a tie"),
     ("kind", NO_TANGENT, is_missing_there, "PyTorch has no tangent, in silence"),

@@ -50,7 +50,7 @@ def _copies(module: Module, count: int) -> ModuleList:
     return ModuleList([deepcopy(module) for _ in range(count)])
 
 
-def _activation(activation: str | Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _get_activation_fn(activation: str | Callable[..., Tensor]) -> Callable[..., Tensor]:
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -124,7 +124,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
@@ -188,7 +188,7 @@ class TransformerDecoderLayer(_Layer):
             self.add_module(name, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options))
         for name in ("dropout1", "dropout2", "dropout3"):
             self.add_module(name, Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""A batch split over the GPUs of one machine; on the CPU it stays whole."""
+"""DataParallel by name: the batch stays whole, on the module's device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """Calls ``module``, which keeps its name in state dicts; there is one device.
+    """Calls ``module``, which keeps its name in state dicts; the batch stays whole.
 
     >>> import rushlight as torch
     >>> list(torch.nn.DataParallel(torch.nn.Linear(1, 1)).state_dict())

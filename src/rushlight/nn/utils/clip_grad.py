@@ -44,7 +44,8 @@ def get_total_norm(
         if total is None:
             vector_norm = _C._namespaces["linalg"]["vector_norm"]
             norms = [vector_norm(t, norm_type) for t in tensors]
-            total = vector_norm(_ops["stack"](norms), norm_type)
+            here = [n.to(norms[0].device) for n in norms]
+            total = vector_norm(_ops["stack"](here), norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -76,8 +77,9 @@ def clip_grads_with_norm_(
     with no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         if not _C._scale_grads(grads, factor):
+            factors = {grad.device: factor.to(grad.device) for grad in grads}
             for grad in grads:
-                grad.mul_(factor)
+                grad.mul_(factors[grad.device])
 
 
 def clip_grad_norm_(

@@ -14,6 +14,7 @@ from rushlight import _C
 from rushlight.utils.data._utils.collate import default_collate as default_collate
 from rushlight.utils.data._utils.collate import default_convert as default_convert
 from rushlight.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
+from rushlight.utils.data._utils.pin_memory import pin_memory
 from rushlight.utils.data._utils.worker import get_worker_info as get_worker_info
 from rushlight.utils.data.dataset import Dataset, IterableDataset
 from rushlight.utils.data.sampler import (
@@ -264,6 +265,12 @@ def _rank() -> int:
     return distributed.get_rank() if distributed and distributed.is_initialized() else 0
 
 
+def _has_cuda() -> bool:
+    from rushlight import cuda  # only who pins memory needs it
+
+    return cuda.is_available()
+
+
 class _BaseDataLoaderIter:
     """One pass over a loader."""
 
@@ -280,7 +287,8 @@ class _BaseDataLoaderIter:
         self._persistent_workers = loader.persistent_workers
         self._num_yielded = 0
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
-        if loader.pin_memory:
+        self._pin_memory = loader.pin_memory and _has_cuda()
+        if loader.pin_memory and not self._pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used.",
@@ -307,6 +315,8 @@ class _BaseDataLoaderIter:
         event = _C._profile_begin(self._profile_name)  # None without a profiler
         try:
             data = self._next_data()
+            if self._pin_memory:
+                data = pin_memory(data)
         finally:
             _C._profile_end(event)
         self._num_yielded += 1

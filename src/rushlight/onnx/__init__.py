@@ -11,7 +11,10 @@ TYPE_CHECKING = False  # type checkers read it as True; the imports below cost t
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-__all__ = ["export", "is_in_onnx_export", "is_onnxrt_backend_supported"]
+__all__ = [
+    "export", "is_in_onnx_export", "is_onnxrt_backend_supported", "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
+]  # fmt: skip
 
 
 def is_in_onnx_export() -> bool:
@@ -49,7 +52,29 @@ def export(*args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Any, opset_version: int, custom_opsets: Any = None
+) -> None:
+    """Says how an op of one's own would be exported: nothing is, so nothing asks for it.
+
+    >>> import rushlight as torch
+    >>> torch.onnx.register_custom_op_symbolic("mine::op", lambda g, x: g.op("Relu", x), 11)
+    """
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Takes back what ``register_custom_op_symbolic`` said.
+
+    >>> import rushlight as torch
+    >>> torch.onnx.unregister_custom_op_symbolic("mine::op", 11)
+    """
+
+
 def __getattr__(name: str) -> Any:
+    if name.startswith("symbolic_opset") and name[14:].isdecimal():
+        from rushlight.onnx import _symbolic_opset
+
+        return _symbolic_opset
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.onnx", name)

@@ -1,0 +1,1 @@
+"""Quantization, which is left out but for the marks that models carry: see ``ao.quantization``."""
