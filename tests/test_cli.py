@@ -6,7 +6,7 @@ import math
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 
 import rushlight
 from rushlight import _demo, cli
-from rushlight._commands import bench, completion
+from rushlight._commands import bench
 
 
 def test_info_tells_what_is_installed(capsys):
@@ -106,6 +106,10 @@ def test_characters_survive_the_round_trip():
         ([], "expected a command: "),
         (["dance"], "unknown command 'dance'"),
         (["dmeo"], "did you mean demo?"),
+        (["help"], "did you mean --help?"),
+        (["profile", "--wait", "-1", "x.py"], "expected a number of steps, got -1"),
+        (["launch", "--nproc-per-node", "x", "x.py"], "expected a number, auto, cpu or gpu, got x"),
+        (["launch", "--nnodes", "2:", "x.py"], "expected a number, or least:most, got 2:"),
         (["--versoin"], "did you mean --version?"),
         (["demo", "--steps", "0"], "expected a positive number, got 0"),
         (["demo", "--steps", "x"], "invalid int value: 'x'"),
@@ -115,7 +119,9 @@ def test_characters_survive_the_round_trip():
         (["run", "-m"], "expected a program"),
         (["run", "--reprot", "x.py"], "unknown option --reprot"),
         (["bench", "overhed"], "did you mean overhead?"),
-        (["completion", "tcsh"], "choose from"),
+        (["bench", "--plots", __file__], "it is no folder"),
+        (["completion", "tcsh"], "no such choice: tcsh; there are bash, zsh, fish"),
+        (["doctor", "--silence", "tiny-op", "x.py"], "did you mean tiny-ops?"),
     ],
 )
 def test_wrong_arguments_are_explained(argv, text, capsys):
@@ -162,37 +168,6 @@ class TestHelp:
         assert arguments.program == ["x.py", "--help", "--epochs", "3"]
 
 
-class TestCompletion:
-    def complete(self, *words):
-        script = f"""{completion.bash()}
-        COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}
-        _rushlight; printf '%s\\n' "${{COMPREPLY[@]}}"
-        """
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-        return done.stdout.split()
-
-    def test_bash_completes_commands_options_and_choices(self):
-        assert self.complete("rushlight", "de")[0] == "demo"
-        assert "--steps" in self.complete("rushlight", "demo", "--")
-        assert self.complete("rushlight", "completion", "z") == ["zsh"]
-
-    def test_bash_completes_files(self, tmp_path, monkeypatch):
-        (tmp_path / "train.py").touch()
-        monkeypatch.chdir(tmp_path)
-        assert self.complete("rushlight", "run", "tr") == ["train.py"]
-
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    def test_every_shell_gets_every_option(self, shell, capsys):
-        assert cli.main(["completion", shell]) == 0
-        text = capsys.readouterr().out
-        for name in cli.commands():
-            for action in cli.parser_of(name)._actions:
-                for option in action.option_strings:
-                    assert (option if shell != "fish" else option.lstrip("-")) in text
-        if shutil.which(shell):
-            subprocess.run([shell, "-n"], input=text, text=True, check=True)
-
-
 class TestBench:
     def test_it_compares_and_draws(self, tmp_path):
         rows, plots = tmp_path / "rows.json", tmp_path / "plots"
@@ -208,6 +183,24 @@ class TestBench:
         assert "add, size (), no graph" in done.stdout
         drawn = (plots / "overhead.svg").exists()
         assert drawn == (row["theirs"] is not None)
+
+    def test_a_text_that_no_row_contains(self):
+        command = [sys.executable, "-m", "rushlight", "bench", "overhead", "--only=nothing"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "no row's name contains 'nothing'" in done.stderr
+
+    def test_interrupted_it_says_so(self):
+        child = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rushlight", "bench", "overhead"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        while "add, size ()" not in child.stdout.readline():
+            assert child.poll() is None
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+        _, errors = child.communicate(timeout=60)
+        assert child.returncode == 130
+        assert errors.strip() == "interrupted"
 
     def test_the_readme_shows_what_it_runs(self):
         text = (Path(bench.folder()) / "run.py").read_text()

@@ -85,11 +85,6 @@ def test_all_findings_are_listed(capsys):
     assert "grads-not-cleared" in capsys.readouterr().out
 
 
-def test_a_finding_that_is_not_there(capsys):
-    assert cli.main(["doctor", "--silence", "tiny-op", "x.py"]) == 2
-    assert "near: tiny-ops" in capsys.readouterr().err
-
-
 # The examples are run in small; what they show must not depend on it.
 EXAMPLES = {
     "char_gpt": ["--steps", "10"],

@@ -1,5 +1,6 @@
 """The report: its numbers are the program's, and the program's results do not change."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -205,13 +206,57 @@ def test_the_command_writes_a_report(tmp_path):
     assert "status 3" in data["error"]
 
 
-def test_gradients_by_layer_in_matplotlib():
+def axes_of(named_parameters):
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
+    axes = torch.plot_grad_flow(named_parameters)
+    axes.figure.canvas.draw()
+    return axes
+
+
+def with_gradients(**gradients):
+    pairs = [(name, torch.ones(2, requires_grad=True)) for name in gradients]
+    for (_, p), value in zip(pairs, gradients.values(), strict=True):
+        p.grad = None if value is None else torch.tensor(value)
+    return pairs
+
+
+def test_gradients_by_layer_in_matplotlib():
     net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1), nn.Linear(3, 3))
     net[1](net[0](torch.ones(2, 4))).sum().backward()
-    axes = torch.plot_grad_flow(net.named_parameters())
+    axes = axes_of(net.named_parameters())
     assert [t.get_text() for t in axes.get_xticklabels()] == ["0", "1", "2"]
     assert [t.get_text() for t in axes.texts] == ["no gradient"]
     with pytest.raises(ValueError, match="no parameter"):
         torch.plot_grad_flow([])
+
+
+def test_gradients_that_no_bar_shows_are_named():
+    inf, nan = float("inf"), float("nan")
+    rows = {"a": [1.0, 3.0], "b": [0.0, 0.0], "c": [inf, 0.0], "d": [nan, 1.0], "e": None}
+    axes = axes_of(with_gradients(**rows))
+    words = [t.get_text() for t in axes.texts]
+    assert words == ["zero", "infinite", "not a number", "no gradient"]
+    low, high = axes.get_ylim()
+    assert low < 2.0 < 3.0 < high
+    assert [t.get_text() for t in axes_of(with_gradients(a=[0.0, 0.0])).texts] == ["zero"]
+
+
+def test_gradients_of_many_layers_with_long_names_can_be_read():
+    names = [f"encoder.layers.{i}.self_attention.output_projection" for i in range(300)]
+    axes = axes_of(with_gradients(**{name: [1.0, 2.0] for name in names}))
+    shown = [t for t in axes.get_xticklabels() if t.get_text()]
+    assert axes.figure.get_size_inches()[0] <= 24
+    assert shown[0].get_text() == "encoder.lay…ention.output_projection"
+    boxes = [t.get_window_extent() for t in shown]
+    assert all(a.x1 <= b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_gradients_of_embeddings_and_halves_by_layer():
+    table = nn.Embedding(10, 3, sparse=True)
+    table(torch.tensor([1, 2])).sum().backward()
+    half = nn.Linear(2, 2, dtype=torch.bfloat16)
+    half(torch.ones(2, dtype=torch.bfloat16)).sum().backward()
+    axes = axes_of([*table.named_parameters(), *half.named_parameters()])
+    means = [bar.get_height() for bar in axes.containers[1]]
+    assert means == pytest.approx([0.2, 1.0])
