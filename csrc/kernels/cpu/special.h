@@ -3,12 +3,14 @@
 // it.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 
 #include "kernels/cpu/simd.h"
 
 // Those with vector forms (special_forms.cpp), which loops over them call. The rough ones are exact
-// enough for results of single precision.
+// enough for results of single precision. The wide ones have forms from four lanes on; fewer are
+// computed one by one, as is said beside them.
 #define RL_EACH_FORM(X) \
   X(bessel_j0)          \
   X(bessel_j1)          \
@@ -16,9 +18,16 @@
   X(bessel_y1)          \
   X(digamma)            \
   X(erf_inverse)        \
-  X(log_gamma_rough)    \
   X(normal_cdf)         \
   X(normal_cdf_rough)
+#define RL_EACH_WIDE_FORM(X)              \
+  X(airy_ai, airy(x, 0))                  \
+  X(log_gamma, lgamma(x))                 \
+  X(log_gamma_rough, lgamma(x))           \
+  X(modified_k0, modified_bessel_k(x, 0)) \
+  X(modified_k1, modified_bessel_k(x, 1)) \
+  X(scaled_k0, scaled_bessel_k(x, 0))     \
+  X(scaled_k1, scaled_bessel_k(x, 1))
 #define RL_EACH_FORM2(X) X(gamma_above) X(gamma_below)
 
 #ifdef RL_DEFINES_FORMS  // where they are, a compiler would make its own
@@ -27,8 +36,9 @@
 #define RL_HAS_FORMS RL_VECTOR
 #endif
 extern "C" {
-#define RL_DECLARE(name) RL_HAS_FORMS double rl_##name(double) noexcept;
+#define RL_DECLARE(name, ...) RL_HAS_FORMS double rl_##name(double) noexcept;
 RL_EACH_FORM(RL_DECLARE)
+RL_EACH_WIDE_FORM(RL_DECLARE)
 #undef RL_DECLARE
 #define RL_DECLARE(name) RL_HAS_FORMS double rl_##name(double, double) noexcept;
 RL_EACH_FORM2(RL_DECLARE)
@@ -75,6 +85,7 @@ double gamma_density(double a, double x, double n);
 double gamma_below(double a, double x, double n);
 double gamma_above(double a, double x);
 
+std::string lines(std::initializer_list<const char*> parts);
 std::string bessel_text();
 std::string normal_text();
 std::string gamma_text();

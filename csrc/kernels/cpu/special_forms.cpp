@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/special_lanes.h"
+#include "kernels/cpu/special_parts.h"
 
 namespace rl::special {
 namespace {
@@ -61,6 +61,23 @@ RL_INLINE bool any(bool mask) { return mask; }
   int64x4 half[2];
   std::memcpy(half, &mask, sizeof(mask));
   return any(half[0] | half[1]);
+}
+
+template <class V>
+RL_INLINE V fma_of(V x, V y, V z) {
+  double of[3][kWidth<V>];
+  std::memcpy(of[0], &x, sizeof(V));
+  std::memcpy(of[1], &y, sizeof(V));
+  std::memcpy(of[2], &z, sizeof(V));
+  for (int i = 0; i < kWidth<V>; i++) of[0][i] = fma(of[0][i], of[1][i], of[2][i]);
+  std::memcpy(&x, of[0], sizeof(V));
+  return x;
+}
+
+template <bool First, class A, class B>
+constexpr auto& choose(const A& a, const B& b) {
+  if constexpr (First) return a;
+  else return b;
 }
 
 template <class V, size_t Count>
@@ -162,30 +179,195 @@ RL_BESSEL(bessel_y0_of, 0, true)
 RL_BESSEL(bessel_y1_of, 1, true)
 #undef RL_BESSEL
 
-// The logarithm of |gamma(x)| with an error of 1e-14, which is enough for floats, also beside 1 and
-// 2, where it is exact: Stirling's series from 7 on, where the recurrence leads, below 0 by
-// reflection.
+// Modified Bessel functions of the second kind.
+template <bool One, bool Scaled, class V>
+RL_INLINE V bessel_k(V x) {
+  V y = V{};
+  const auto far = x > 1;
+  if (any(!far)) {
+    y = bessel_k_near<One>(x, log_of(x));
+    if constexpr (Scaled) y *= exp_of(x);
+  }
+  if (any(far)) {
+    V u = 1 / x, z = bessel_k_far<One>(u);
+    if (any(x < 6)) z = x < 6 ? bessel_k_to_6<One>(u) : z;
+    if (any(x < 2)) z = x < 2 ? bessel_k_to_2<One>(u) : z;
+    z *= sqrt_of(u);
+    if constexpr (!Scaled) z *= exp_of(-x);
+    y = far ? z : y;
+  }
+  y = x == 0 ? all<V>(HUGE_VAL) : y;
+  return x < 0 ? all<V>(NAN) : y;
+}
+#define RL_SECOND(name, one, scaled) \
+  template <class V>                 \
+  RL_INLINE V name(V x) {            \
+    return bessel_k<one, scaled>(x); \
+  }
+RL_SECOND(modified_k0_of, false, false)
+RL_SECOND(modified_k1_of, true, false)
+RL_SECOND(scaled_k0_of, false, true)
+RL_SECOND(scaled_k1_of, true, true)
+#undef RL_SECOND
+
+// Airy's function, as special_bessel.cpp has it.
+template <class V>
+RL_INLINE V airy_ai_of(V x) {
+  V y = V{}, inner = x < -5 ? all<V>(-5) : x;
+  inner = inner > 2 ? all<V>(2) : inner;
+  const auto middle = inner == x, waving = x < -5;
+  if (any(middle)) {
+    V c = rint_of(inner), value, slope;
+    double at[3][kWidth<V>];
+    std::memcpy(at[0], &c, sizeof(V));
+    for (int i = 0; i < kWidth<V>; i++) {
+      int k = at[0][i] == at[0][i] ? int(at[0][i]) : 0;
+      at[1][i] = airy_at(k, 0);
+      at[2][i] = airy_at(k, 1);
+    }
+    std::memcpy(&value, at[1], sizeof(V));
+    std::memcpy(&slope, at[2], sizeof(V));
+    y = airy_taylor<false>(c, inner - c, value, slope);
+  }
+  if (any(!middle)) {
+    V z = fabs_of(x), s = sqrt_of(z), inverse = 1 / s, hi = z * s, q = hi * (2. / 3), outer = V{};
+    V lo = fma_of(z, s, -hi) + z * fma_of(-s, s, z) * (0.5 * inverse);
+    lo = (lo + fma_of(-q, all<V>(1.5), hi)) * (2. / 3);
+    V v = 1 / q;
+    if (any(x > 2)) {
+      outer = airy_decay<false>(v);
+      if (any(v >= 1. / 6)) outer = v < 1. / 6 ? outer : airy_decay_to_6<false>(v);
+      outer *= exp_of(-q) * (1 - lo) * 0.28209479177387814;
+    }
+    if (any(waving)) {
+      V sine = sin_of(q), cosine = cos_of(q), cos_lo = 1 - lo * lo / 2;
+      V s1 = sine * cos_lo + lo * cosine, c1 = cosine * cos_lo - lo * sine;
+      V even = airy_even<false>(v * v), odd = v * airy_odd<false>(v * v);
+      V wave = ((c1 + s1) * even + (s1 - c1) * odd) * 0.39894228040143268;
+      outer = waving ? wave : outer;
+    }
+    outer = hi < 1e300 ? outer * sqrt_of(inverse) : V{};
+    y = middle ? y : outer;
+  }
+  return x == x ? y : x;
+}
+
+// The logarithm of |gamma(x)|. Beside its zeros at 1 and 2 it is x - 1 or x - 2, which are exact, times
+// polynomials in them; the latter also serve below, by the recurrence. Then Stirling's formula, from
+// 4.5 on, where no digits cancel, with the factors up to there. The rough ones err by 1e-9, enough for
+// floats, and need no factors.
+constexpr double kGamma1[] = {
+    1.8822643178228807e-10, -4.903769912181532e-10, 1.975519835466859e-10, -5.272401143907654e-10,
+    4.117872055896516e-9,   -1.0846086681345669e-8, 2.479588169525947e-8,  -6.589207575612515e-8,
+    1.7924402308700888e-7,  -4.801097555751921e-7,  1.2906036030940501e-6, -3.4958281811312385e-6,
+    9.53724730136839e-6,    -2.6240543230229496e-5, 7.296402033653239e-5,  -0.000205635031787714,
+    0.0005900283775128201,  -0.0017362654933562559, 0.005309070106320629,  -0.01731717173934335,
+    0.06410970150184518,    -0.3289868133696457,    0.5772156649015329};
+constexpr double kGamma2[] = {
+    4.43723393242235e-12,  -1.554000550437831e-11, 3.2381525243921226e-11, -1.1447788796002374e-10,
+    4.533882222852439e-10, -1.6129922743260012e-9, 5.7107577140503976e-9,  -2.0536825569089016e-8,
+    7.440095741718422e-8,  -2.716566314046073e-7,  1.0023022020298086e-6,  -3.7481417143561495e-6,
+    1.4267484866164745e-5, -5.564912670775142e-5,  0.00022476608331388668, -0.000957167413300201,
+    0.004445454620401601,  -0.0242468283791518,    0.19348022005446794,    0.42278433509846713};
+constexpr double kGammaFar[] = {
+    -6.347588450442466e-14, 7.508776377188033e-13, -1.1373946255047578e-11, 2.4217673126938894e-10,
+    -7.860512729297252e-9,  4.5869867702652596e-7, -6.764509620184186e-5,   0.08326522142357665};
+constexpr double kGamma1Rough[] = {
+    2.0833335670280066e-6, -5.613580513937801e-6,   8.45032860302902e-6,   -2.333895186594319e-5,
+    7.364531564724718e-5,  -0.00020745318233498844, 0.0005898248947235118, -0.0017357225634078643,
+    0.005309095867889547,  -0.01731724046935657,    0.06410970057709496,   -0.3289868109025736,
+    0.5772156649015329};
+constexpr double kGamma2Rough[] = {
+    -3.3681868038027014e-7, 1.2378349327266773e-6,  -3.6800341035565947e-6, 1.4021449520931803e-5,
+    -5.567953462680355e-5,  0.00022487590254791038, -0.0009571619282990744, 0.004445434813570816,
+    -0.02424682865447746,   0.19348022104864654,    0.42278433509846713};
+constexpr double kGammaFarRough[] = {1.7306287601194653e-8, -2.1120162957808656e-7,
+                                     4.326078459347427e-6, -0.00021286343447560435,
+                                     0.0831159151616548};
+constexpr double kLogRough[] = {
+    2.005715075232551e-6,  -6.589302510223349e-6,  1.633290830576584e-5,  -5.5153147066363724e-5,
+    0.0001947215145649777, -0.0006807434087095464, 0.0024445552233681857, -0.009149008141533676,
+    0.03648859963378866,   -0.16339530047554643,   0.9708432419537277};
+
+// log(x) of a positive normal number with an error of 3e-10: x = 2^k m with m next to 1.
+template <class V>
+RL_INLINE V log_rough(V x) {
+  constexpr int64_t half_root = 0x3fe6a09e667f3bcd, exponent = int64_t(0xfff) << 52;
+  int64_t bits[kWidth<V>], integer[kWidth<V>];
+  std::memcpy(bits, &x, sizeof(V));
+  for (int i = 0; i < kWidth<V>; i++) {
+    int64_t k = (bits[i] - half_root) & exponent;
+    bits[i] -= k;
+    // k + 2048 in the low bits of 2^52.
+    integer[i] = int64_t((uint64_t(k) >> 52 ^ 2048) | 0x4330000000000000);
+  }
+  V m, k;
+  std::memcpy(&m, bits, sizeof(V));
+  std::memcpy(&k, integer, sizeof(V));
+  V r = m - 1;
+  return r * polynomial(r * (2 * M_SQRT2) - 0.1715728752538099, kLogRough) +
+         (k - (0x1p52 + 2048)) * M_LN2;
+}
+
+template <bool Rough, class V>
+RL_INLINE V log_gamma_above(V x) {
+  constexpr auto& one = choose<Rough>(kGamma1Rough, kGamma1);
+  constexpr auto& two = choose<Rough>(kGamma2Rough, kGamma2);
+  constexpr auto& stirling = choose<Rough>(kGammaFarRough, kGammaFar);
+  constexpr double from = Rough ? 2.5 : 4.5;
+  const auto low = x < 0.6, far = x >= from;
+  V t = x - 2, of = all<V>(1), l;
+  if constexpr (!Rough) {
+    of = x > 2.5 ? x - 1 : of;
+    of *= x > 3.5 ? t : all<V>(1);
+    t -= x > 2.5 ? all<V>(1) : V{};
+    t -= x > 3.5 ? all<V>(1) : V{};
+  }
+  t = low ? x : t;
+  of = low ? x * (x + 1) : of;
+  of = far ? x : of;
+  if constexpr (Rough) l = log_rough(of);
+  else l = log_of(of);
+  V y = t * polynomial(t * (1 / 0.6), two) + (low ? -l : l), beside = 1 - x;
+  if (any(fabs_of(beside) <= 0.4)) {
+    V product = beside * polynomial(beside * -2.5, one);
+    y = fabs_of(beside) <= 0.4 ? product : y;
+  }
+  if (any(far)) {
+    V u = 1 / x, w = from * u;
+    V sum = (x - 0.5) * (l - 1) + (u * polynomial(2 * (w * w) - 1, stirling) + 0.41893853320467274);
+    y = far ? sum : y;
+  }
+  return y;
+}
+
+// Below 0 one by one: the zeros there have no simple form.
+template <class V>
+RL_INLINE V log_gamma_of(V x) {
+  V y = log_gamma_above<false>(x);
+  if (any(x < 0)) {
+    double of[2][kWidth<V>];
+    std::memcpy(of[0], &x, sizeof(V));
+    std::memcpy(of[1], &y, sizeof(V));
+    for (int i = 0; i < kWidth<V>; i++)
+      if (of[0][i] < 0) of[1][i] = lgamma(of[0][i]);
+    std::memcpy(&y, of[1], sizeof(V));
+  }
+  return y;
+}
+
+// Of floats: below 0 by reflection, where an error of 1e-14 is enough beside the zeros, too.
 template <class V>
 RL_INLINE V log_gamma_rough_of(V x) {
-  constexpr double terms[] = {-3617. / 122400, 1. / 156,  -691. / 360360, 1. / 1188,
-                              -1. / 1680,      1. / 1260, -1. / 360,      1. / 12};
-  const auto below = x < 0;
-  V a = below ? 1 - x : x, product = a, u;
-  for (int k = 1; k < 7; k++) product *= a + k;
-  const auto small = a < 7;
-  product = small ? product : all<V>(1);
-  a = small ? a + 7 : a;
-  u = 1 / a;
-  V stirling = (a - 0.5) * (log_of(a) - 1) + (u * polynomial(u * u, terms) + 0.41893853320467274);
-  if (any(below)) {
+  V y = log_gamma_above<true>(x);
+  y = x == 0 ? all<V>(HUGE_VAL) : y;
+  if (any(x < 0)) {
     V sine = fabs_of(sin_of(M_PI * (x - rint_of(x))));
-    product = below ? product * (M_PI / sine) : product;
+    V mirrored = log_of(M_PI / sine) - log_gamma_above<false>(1 - x);
+    y = x < 0 ? mirrored : y;
+    y = x == -HUGE_VAL ? all<V>(HUGE_VAL) : y;
   }
-  V rest = log_of(product);
-  V y = below ? rest - stirling : stirling - rest;
-  y = x == 1 ? V{} : y;
-  y = x == 2 ? V{} : y;
-  return x == -HUGE_VAL ? all<V>(HUGE_VAL) : y;
+  return y;
 }
 
 // exp(x) for x of -300 to 300 with an error of 3e-10: 2^k times Taylor's series of the rest.
@@ -352,17 +534,27 @@ using namespace rl::special;
 
 extern "C" {
 #define RL_WHOLE __attribute__((flatten, visibility("hidden")))
-#define RL_ONE(name) \
-  RL_WHOLE double rl_##name(double x) noexcept { return name##_of(x); }
+#define RL_ONE_AS(name, value) \
+  RL_WHOLE double rl_##name(double x) noexcept { return value; }
+#define RL_ONE(name) RL_ONE_AS(name, name##_of(x))
 RL_EACH_FORM(RL_ONE)
+RL_EACH_WIDE_FORM(RL_ONE_AS)
 RL_WHOLE double rl_gamma_below(double a, double x) noexcept { return gamma_below(a, x, 0); }
 RL_WHOLE double rl_gamma_above(double a, double x) noexcept { return gamma_above(a, x); }
 #if RL_LEVELS && !defined(__clang__)
-#define RL_VECTORS(name)                                                        \
-  RL_WHOLE double2 _ZGVbN2v_rl_##name(double2 x) { return name##_of(x); }       \
+#define RL_WIDE(name)                                                           \
   RL_WHOLE RL_V3 double4 _ZGVdN4v_rl_##name(double4 x) { return name##_of(x); } \
   RL_WHOLE RL_V4 double8 _ZGVeN8v_rl_##name(double8 x) { return name##_of(x); }
+#define RL_VECTORS(name)                                                  \
+  RL_WHOLE double2 _ZGVbN2v_rl_##name(double2 x) { return name##_of(x); } \
+  RL_WIDE(name)
 RL_EACH_FORM(RL_VECTORS)
+#define RL_WIDE_VECTORS(name, one)                    \
+  RL_WHOLE double2 _ZGVbN2v_rl_##name(double2 x) {    \
+    return double2{rl_##name(x[0]), rl_##name(x[1])}; \
+  }                                                   \
+  RL_WIDE(name)
+RL_EACH_WIDE_FORM(RL_WIDE_VECTORS)
 #define RL_VECTORS2(name)                                                                      \
   RL_WHOLE double2 _ZGVbN2vv_rl_##name(double2 a, double2 x) { return name##_of(a, x); }       \
   RL_WHOLE RL_V3 double4 _ZGVdN4vv_rl_##name(double4 a, double4 x) { return name##_of(a, x); } \

@@ -295,9 +295,8 @@ RL_SHARED(
     })
 
 std::string gamma_text() {
-  return std::string(kDigamma) + "\n" + kZeta + "\n" + kPolygamma + "\n" + kZetaSlope + "\n" +
-         kGammaFactor + "\n" + kGammaSums + "\n" + kGammaUniform + "\n" + kGammaIntegrals + "\n" +
-         kGammaSlopes + "\n";
+  return lines({kDigamma, kZeta, kPolygamma, kZetaSlope, kGammaFactor, kGammaSums, kGammaUniform,
+                kGammaIntegrals, kGammaSlopes});
 }
 
 }  // namespace rl::special

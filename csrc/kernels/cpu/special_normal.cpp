@@ -36,9 +36,6 @@ RL_SHARED(
       return y * (wanted / here);
     })
 
-std::string normal_text() {
-  return std::string(kSeries) + "\n" + kScaledErfc + "\n" + kScaledIntegral + "\n" + kNormal +
-         "\n" + kNormalInverse + "\n";
-}
+std::string normal_text() { return lines({kScaledErfc, kScaledIntegral, kNormal, kNormalInverse}); }
 
 }  // namespace rl::special

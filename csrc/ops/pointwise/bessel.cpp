@@ -12,15 +12,14 @@ RL_CODE_OF(bessel_j, "bessel_j")
 RL_CODE_OF(modified_bessel_i, "modified_bessel_i")
 RL_CODE_OF(scaled_bessel_i, "scaled_bessel_i")
 
-// Of the orders 0 and 1, a name for each.
-#define RL_ORDER(name, number, symbol, op)                          \
-  inline double name(double x) { return number; }                   \
-  inline float name(float x) { return float(name(double(x))); }     \
+// Of the orders 0 and 1, a name for each: those with vector forms, and those whose single precision
+// is computed as such.
+#define RL_ORDER(name, number, code, order, op)                     \
+  RL_INLINE double name(double x) { return number; }                \
+  RL_INLINE float name(float x) { return float(name(double(x))); }  \
   inline Var name(const Var& x) { return call_pointwise(op, {x}); } \
-  inline Symbol name(const Symbol& x) { return symbol; }
-#define RL_KIND(name, code, order, op) \
-  RL_ORDER(name, special::code(x, order), call_symbol(#code, {x, Symbol(order)}), op)
-// With single precision of its own.
+  inline Symbol name(const Symbol& x) { return call_symbol(#code, {x, Symbol(order)}); }
+#define RL_KIND(name, form, code, order, op) RL_ORDER(name, rl_##form(x), code, order, op)
 #define RL_QUICK(name, code, order, scaled, op)                                   \
   inline double name(double x) { return special::code(x, order); }                \
   RL_INLINE float name(float x) { return special::bessel_i01<order, scaled>(x); } \
@@ -34,15 +33,15 @@ RL_QUICK(i0, modified_bessel_i, 0, false, "i0")
 RL_QUICK(i1, modified_bessel_i, 1, false, "i1")
 RL_QUICK(i0e, scaled_bessel_i, 0, true, "i0e")
 RL_QUICK(i1e, scaled_bessel_i, 1, true, "i1e")
-RL_KIND(k0, modified_bessel_k, 0, "modified_bessel_k0")
-RL_KIND(k1, modified_bessel_k, 1, "modified_bessel_k1")
-RL_KIND(k0e, scaled_bessel_k, 0, "scaled_modified_bessel_k0")
-RL_KIND(k1e, scaled_bessel_k, 1, "scaled_modified_bessel_k1")
-RL_KIND(airy_ai, airy, 0, "airy_ai")
-RL_KIND(airy_slope, airy, 1, "airy_slope")
+RL_KIND(k0, modified_k0, modified_bessel_k, 0, "modified_bessel_k0")
+RL_KIND(k1, modified_k1, modified_bessel_k, 1, "modified_bessel_k1")
+RL_KIND(k0e, scaled_k0, scaled_bessel_k, 0, "scaled_modified_bessel_k0")
+RL_KIND(k1e, scaled_k1, scaled_bessel_k, 1, "scaled_modified_bessel_k1")
+RL_KIND(airy_ai, airy_ai, airy, 0, "airy_ai")
+RL_ORDER(airy_slope, special::airy(x, 1), airy, 1, "airy_slope")
 #undef RL_KIND
-#undef RL_QUICK
 #undef RL_ORDER
+#undef RL_QUICK
 
 }  // namespace
 }  // namespace math
@@ -51,39 +50,39 @@ using namespace math;
 
 namespace {
 
-#define RL_BESSEL(Type, label, function, area, price, called, slope_called, derivative, text) \
-  struct Type : SpecialUnary<Type> {                                                          \
-    static constexpr bool scalar = called, scalar_partials = slope_called;                    \
-    static constexpr auto name = label;                                                       \
-    static constexpr auto doc = label "(x): " text;                                           \
-    static constexpr auto domain = area;                                                      \
-    static constexpr double cost = price;                                                     \
-    static constexpr Save saves[] = {Save::A};                                                \
-    template <class V> static V value(V x) { return function(x); }                            \
-    template <class V> static V partial(V x, V) { return derivative; }                        \
-  };                                                                                          \
+#define RL_BESSEL(Type, label, function, area, price, slope_called, derivative, text) \
+  struct Type : SpecialUnary<Type> {                                                  \
+    static constexpr bool scalar = false, scalar_partials = slope_called;             \
+    static constexpr auto name = label;                                               \
+    static constexpr auto doc = label "(x): " text;                                   \
+    static constexpr auto domain = area;                                              \
+    static constexpr double cost = price;                                             \
+    static constexpr Save saves[] = {Save::A};                                        \
+    template <class V> static V value(V x) { return function(x); }                    \
+    template <class V> static V partial(V x, V) { return derivative; }                \
+  };                                                                                  \
   RL_POINTWISE(Type)
 // clang-format off
-RL_BESSEL(BesselJ0, "bessel_j0", bessel_j0, "real", 60, false, false, -bessel_j1(x),
+RL_BESSEL(BesselJ0, "bessel_j0", bessel_j0, "real", 60, false, -bessel_j1(x),
           "the Bessel function of the first kind of order 0.")
-RL_BESSEL(BesselJ1, "bessel_j1", bessel_j1, "real", 60, false, true,
+RL_BESSEL(BesselJ1, "bessel_j1", bessel_j1, "real", 60, true,
           V(0.5) * (bessel_j0(x) - bessel_j(x, V(2))),
           "the Bessel function of the first kind of order 1.")
-RL_BESSEL(BesselY0, "bessel_y0", bessel_y0, "positive", 80, false, false, -bessel_y1(x),
+RL_BESSEL(BesselY0, "bessel_y0", bessel_y0, "positive", 80, false, -bessel_y1(x),
           "the Bessel function of the second kind of order 0; NaN below 0.")
-RL_BESSEL(BesselY1, "bessel_y1", bessel_y1, "positive", 80, false, false,
+RL_BESSEL(BesselY1, "bessel_y1", bessel_y1, "positive", 80, false,
           bessel_y0(x) - bessel_y1(x) / x,
           "the Bessel function of the second kind of order 1; NaN below 0.")
-RL_BESSEL(ModifiedBesselK0, "modified_bessel_k0", k0, "positive", 60, true, true, -k1(x),
+RL_BESSEL(ModifiedBesselK0, "modified_bessel_k0", k0, "positive", 60, true, -k1(x),
           "the modified Bessel function of the second kind of order 0; NaN below 0.")
-RL_BESSEL(ModifiedBesselK1, "modified_bessel_k1", k1, "positive", 60, true, true,
+RL_BESSEL(ModifiedBesselK1, "modified_bessel_k1", k1, "positive", 60, true,
           -k0(x) - k1(x) / x,
           "the modified Bessel function of the second kind of order 1; NaN below 0.")
-RL_BESSEL(ScaledModifiedBesselK0, "scaled_modified_bessel_k0", k0e, "positive", 60, true, true,
+RL_BESSEL(ScaledModifiedBesselK0, "scaled_modified_bessel_k0", k0e, "positive", 60, true,
           k0e(x) - k1e(x), "exp(x) * modified_bessel_k0(x), which does not underflow.")
-RL_BESSEL(ScaledModifiedBesselK1, "scaled_modified_bessel_k1", k1e, "positive", 60, true, true,
+RL_BESSEL(ScaledModifiedBesselK1, "scaled_modified_bessel_k1", k1e, "positive", 60, true,
           k1e(x) - k0e(x) - k1e(x) / x, "exp(x) * modified_bessel_k1(x), which does not underflow.")
-RL_BESSEL(AiryAi, "airy_ai", airy_ai, "real", 80, true, true, airy_slope(x),
+RL_BESSEL(AiryAi, "airy_ai", airy_ai, "real", 80, true, airy_slope(x),
           "Airy's function Ai, the solution of y'' = x * y that vanishes at infinity.")
 // clang-format on
 #undef RL_BESSEL

@@ -18,7 +18,7 @@ RL_INLINE float erfinv(float x) {
 inline Var erfinv(const Var& x) { return call_pointwise("erfinv", {x}); }
 inline Symbol erfinv(const Symbol& x) { return call_symbol("erfinv", {x}); }
 
-inline double lgamma(double x) { return ::lgamma(x); }
+RL_INLINE double lgamma(double x) { return rl_log_gamma(x); }
 RL_INLINE float lgamma(float x) { return float(rl_log_gamma_rough(x)); }
 inline Var lgamma(const Var& x) { return call_pointwise("lgamma", {x}); }
 inline Symbol lgamma(const Symbol& x) { return call_symbol("lgamma", {x}); }
@@ -53,32 +53,32 @@ using namespace math;
 
 namespace {
 
-#define RL_SPECIAL(Type, function, area, price, called, slope_called, reads, derivative, text) \
-  struct Type : Unary<Type> {                                                                  \
-    static constexpr auto name = #function;                                                    \
-    static constexpr bool scalar_doubles = called, scalar_partials = slope_called;             \
-    static constexpr auto doc = #function "(x): " text;                                        \
-    static constexpr Result result = Result::Float;                                            \
-    static constexpr auto domain = area;                                                       \
-    static constexpr double cost = price;                                                      \
-    static constexpr Save saves[] = {reads};                                                   \
-    template <class V> static V value(V x) { return function(x); }                             \
-    template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) {          \
-      return derivative;                                                                       \
-    }                                                                                          \
-  };                                                                                           \
+#define RL_SPECIAL(Type, function, area, price, slope_called, reads, derivative, text) \
+  struct Type : Unary<Type> {                                                          \
+    static constexpr auto name = #function;                                            \
+    static constexpr bool scalar_partials = slope_called;                              \
+    static constexpr auto doc = #function "(x): " text;                                \
+    static constexpr Result result = Result::Float;                                    \
+    static constexpr auto domain = area;                                               \
+    static constexpr double cost = price;                                              \
+    static constexpr Save saves[] = {reads};                                           \
+    template <class V> static V value(V x) { return function(x); }                     \
+    template <class V> static V partial([[maybe_unused]] V x, [[maybe_unused]] V y) {  \
+      return derivative;                                                               \
+    }                                                                                  \
+  };                                                                                   \
   RL_POINTWISE(Type)
 // clang-format off
-RL_SPECIAL(Erf, erf, "real", 6, false, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erf, erf, "real", 6, false, Save::A, V(M_2_SQRTPI) * exp(-(x * x)),
            "the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.")
-RL_SPECIAL(Erfc, erfc, "real", 8, false, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
+RL_SPECIAL(Erfc, erfc, "real", 8, false, Save::A, V(-M_2_SQRTPI) * exp(-(x * x)),
            "1 - erf(x), accurate for large x.")
-RL_SPECIAL(Erfinv, erfinv, "unit", 20, false, false; static constexpr bool full_on_cuda = true,
+RL_SPECIAL(Erfinv, erfinv, "unit", 20, false; static constexpr bool full_on_cuda = true,
            Save::A, V(1 / M_2_SQRTPI) * exp(squared(erfinv(x))),
            "the inverse of erf.")
-RL_SPECIAL(Lgamma, lgamma, "positive", 30, true, false, Save::A, digamma(x),
+RL_SPECIAL(Lgamma, lgamma, "positive", 30, false, Save::A, digamma(x),
            "the logarithm of |gamma(x)|.")
-RL_SPECIAL(Digamma, digamma, "positive", 40, false, true, Save::A, polygamma(x, V(1)),
+RL_SPECIAL(Digamma, digamma, "positive", 40, true, Save::A, polygamma(x, V(1)),
            "the derivative of lgamma.")
 // clang-format on
 #undef RL_SPECIAL
