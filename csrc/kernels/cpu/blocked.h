@@ -11,6 +11,11 @@ inline constexpr int64_t kLarge = 192;  // rows from which a matrix is cut
 inline constexpr int64_t kBlock = 64;
 inline constexpr int64_t kStrip = 128;  // columns (or rows) of a task
 
+// Reflections of height m that are applied together: few, since LAPACK computes them one by one, and
+// to strips that stay beside them in the first-level cache.
+inline int64_t reflections(int64_t m) { return m < 2048 ? 16 : 32; }
+inline constexpr int64_t kReflected = 32;
+
 // c [m, n] -= a [m, k] * b [k, n], all in columns; b's strides may be those of a transpose.
 template <class T>
 void subtract_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t lead_a, const T* b,
@@ -90,7 +95,7 @@ int blocked_cholesky(int64_t n, T* a) {
 // Reflections in `width` columns of height m applied to columns of the same height.
 template <class T>
 void reflect_columns(const char* form, int64_t m, int64_t width, const T* v, int64_t lead,
-                     const T* tau, T* c, int64_t columns) {
+                     const T* tau, T* c, int64_t lead_c, int64_t columns) {
   static auto* larft = find<T, void(const char*, const char*, const int*, const int*, const T*,
                                     const int*, const T*, T*, const int*, size_t, size_t)>("larft");
   static auto* larfb =
@@ -98,14 +103,14 @@ void reflect_columns(const char* form, int64_t m, int64_t width, const T* v, int
                    const int*, const T*, const int*, const T*, const int*, T*, const int*, T*,
                    const int*, size_t, size_t, size_t, size_t)>("larfb");
   if (columns <= 0) return;
-  int rows = int(m), count = int(width), step = int(lead);
+  int rows = int(m), count = int(width), step = int(lead), step_c = int(lead_c);
   std::vector<T> triangle(size_t(width * width));
   larft("F", "C", &rows, &count, v, &step, tau, triangle.data(), &count, 1, 1);
-  parallel_for(columns, kStrip, [&](int64_t begin, int64_t end) {
+  parallel_for(columns, kReflected, [&](int64_t begin, int64_t end) {
     int strip = int(end - begin);
     std::vector<T> work(size_t(width) * size_t(strip));
     larfb("L", form, "F", "C", &rows, &strip, &count, v, &step, triangle.data(), &count,
-          c + begin * lead, &step, work.data(), &strip, 1, 1, 1, 1);
+          c + begin * lead_c, &step_c, work.data(), &strip, 1, 1, 1, 1);
   });
 }
 
@@ -113,37 +118,39 @@ template <class T>
 void blocked_qr(int64_t m, int64_t n, T* a, T* tau) {
   static auto* geqrf =
       find<T, void(const int*, const int*, T*, const int*, T*, T*, const int*, int*)>("geqrf");
-  int64_t k = std::min(m, n);
-  int lead = int(m), room = int(kBlock * 32), none = 0;
+  int64_t k = std::min(m, n), block = reflections(m);
+  int lead = int(m), room = int(block * 32), none = 0;
   std::vector<T> work(static_cast<size_t>(room));
-  for (int64_t j = 0; j < k; j += kBlock) {
-    int64_t width = std::min(kBlock, k - j), next = j + width;
+  for (int64_t j = 0; j < k; j += block) {
+    int64_t width = std::min(block, k - j), next = j + width;
     int rows = int(m - j), columns = int(width);
     T* corner = a + j + j * m;
     geqrf(&rows, &columns, corner, &lead, tau + j, work.data(), &room, &none);
     reflect_columns<T>(is_complex_v<T> ? "C" : "T", m - j, width, corner, m, tau + j,
-                       a + j + next * m, n - next);
+                       a + j + next * m, m, n - next);
   }
 }
 
-// The first n columns of the product of the k reflections in a.
+// The first n columns of the product of the k reflections in a. Those of a block meet columns of the
+// identity where they lay themselves.
 template <class T>
 void blocked_reflect(int64_t m, int64_t n, int64_t k, T* a, const T* tau) {
-  static auto* orgqr = find<T, void(const int*, const int*, const int*, T*, const int*, const T*,
-                                    T*, const int*, int*)>(is_complex_v<T> ? "ungqr" : "orgqr");
-  int lead = int(m), room = int(kBlock * 32), none = 0;
-  std::vector<T> work(static_cast<size_t>(room));
-  for (int64_t c = k; c < n; c++) {
-    std::fill(a + c * m, a + (c + 1) * m, T(0));
-    a[c * m + c] = T(1);
-  }
-  for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0; j -= kBlock) {
-    int64_t width = std::min(kBlock, k - j), next = j + width;
+  int64_t block = reflections(m);
+  std::vector<T> v(static_cast<size_t>(m * block));
+  auto clear = [&](int64_t from, int64_t to) {
+    for (int64_t c = from; c < to; c++) {
+      std::fill(a + c * m, a + (c + 1) * m, T(0));
+      a[c * m + c] = T(1);
+    }
+  };
+  clear(k, n);
+  for (int64_t j = (k - 1) / block * block; j >= 0; j -= block) {
+    int64_t width = std::min(block, k - j), height = m - j;
     T* corner = a + j + j * m;
-    reflect_columns<T>("N", m - j, width, corner, m, tau + j, a + j + next * m, n - next);
-    int rows = int(m - j), columns = int(width);
-    orgqr(&rows, &columns, &columns, corner, &lead, tau + j, work.data(), &room, &none);
-    for (int64_t c = j; c < next; c++) std::fill(a + c * m, a + c * m + j, T(0));
+    for (int64_t c = 0; c < width; c++)
+      std::copy(corner + c * m, corner + c * m + height, v.data() + c * height);
+    clear(j, j + width);
+    reflect_columns<T>("N", height, width, v.data(), height, tau + j, corner, m, n - j);
   }
 }
 

@@ -30,9 +30,10 @@ void unpack_vectors(int64_t n, const T* imaginary, const T* packed, std::complex
 template <class T>
 void apply_blocks(int64_t m, int64_t k, const T* v, int64_t lead, const T* tau, T* c,
                   int64_t columns) {
-  for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0; j -= kBlock)
-    reflect_columns<T>("N", m - j, std::min(kBlock, k - j), v + j + j * lead, lead, tau + j, c + j,
-                       columns);
+  int64_t block = reflections(m);
+  for (int64_t j = (k - 1) / block * block; j >= 0; j -= block)
+    reflect_columns<T>("N", m - j, std::min(block, k - j), v + j + j * lead, lead, tau + j, c + j,
+                       lead, columns);
 }
 
 // Whether LAPACK would compute with these numbers as they are; others it scales first.
