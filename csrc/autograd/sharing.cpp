@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "autograd/batch.h"
+#include "autograd/forward.h"
 
 namespace rl {
 
@@ -123,8 +124,9 @@ void CallKey::add(const Var& v) {
   put(uint64_t(t->dtype) << 8 | uint64_t(t->wrapped_number));
   if (t->wrapped_number) return add_bytes(t->data(), itemsize(t->dtype));
   put(batch_key(t));
-  // What others can write unseen is not known by its version.
-  if (t->storage->exported || t->storage->owner || t->storage->inference) complete_ = false;
+  // What others can write unseen is not known by its version, tangents not by the memory.
+  if (t->storage->exported || t->storage->owner || t->storage->inference || levels_of(t))
+    complete_ = false;
   // The node of the result keeps this one: its address is its own while the entry can be used.
   if (Edge edge = gradient_edge(t); edge.node) {
     put(reinterpret_cast<uint64_t>(edge.node));

@@ -1,5 +1,6 @@
 // One record of an op and of a call of it, whatever the types of its arguments: the driver
-// (call/driver.cpp) runs, records, pushes forward, batches and binds every op by these.
+// (call/driver.cpp) runs, records, pushes forward, batches and binds every op by these. A pointwise op's
+// record has more (call/pointwise.h), for the short way of its calls.
 #pragma once
 
 #include <array>
@@ -34,8 +35,11 @@ inline constexpr size_t kMaxBlock = 640, kMaxResult = 64;  // bytes of all argum
 
 enum class ResultKind : uint8_t { One, Several, List, Other };
 
+struct OpRecord;
+
 // What the struct of an op says, as data. Functions take the op's arguments as Values.
 struct OpTable {
+  const char* name;  // null: the signature's
   const char *text, *doc, *module, *former, *saves;
   const char* grad_name;  // null: made of the name
   const char* result;     // see OpInfo
@@ -55,11 +59,16 @@ struct OpTable {
   bool is_view, spares, whole_history, bilinear, reads_numbers, sees_batches;
   bool any_devices;  // its tensors may lie on different ones
 
-  void (*forward)(Values args, void* result);
-  void (*batched)(const HiddenDims& hidden, Values args, void* result);  // null: as `batching` says
-  void (*vjp)(Back& b, Node* node, const char* kept);                    // null: a view's own rule
-  void (*jvp)(Push& p, Values args);                                     // null: linear or bilinear
-  void (*into)(Tensor* into, bool inplace, Values args);                 // null: none
+  void (*forward)(const OpRecord& op, Values args, void* result);
+  // Over all samples at once; null: as `batching` says.
+  void (*batched)(const OpRecord& op, const HiddenDims& hidden, Values args, void* result);
+  void (*vjp)(Back& b, Node* node, const char* kept);     // null: a view's own rule
+  void (*jvp)(const OpRecord& op, Push& p, Values args);  // null: linear or bilinear
+  void (*into)(Tensor* into, bool inplace, Values args);  // null: none
+  // The node of a call with its edges and what it saves of the arguments; makes the results its
+  // outputs, and saves those that a rule reads.
+  NodeRef (*prepare)(const OpRecord& op, size_t outputs, Values args);
+  void (*finish)(const OpRecord& op, Node* node, Var* results, size_t count);
   void (*make_result)(void* result);
   void (*drop_result)(void* result);
   PyObject* (*to_python)(const Signature& s, void* result);
@@ -93,7 +102,6 @@ struct OpRecord : OpTable {
   bool shareable;
 
   explicit OpRecord(const OpTable& table);
-  const char* name() const { return signature.name().c_str(); }
 };
 
 // Runs a call, recorded and with all that the modes of the thread ask for, into `result`.

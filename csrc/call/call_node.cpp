@@ -92,7 +92,7 @@ Var same_view(const OpRecord& op, const Var& of, const char* kept) {
   args[0] = &of;
   for (int i = 1; i < op.count; i++) args[i] = kept + op.kept_places[i];
   Var view;
-  op.forward(args, &view);
+  op.forward(op, args, &view);
   return view;
 }
 
@@ -162,7 +162,7 @@ PyObject* attribute(Node* node, const char* name) {
 
 }  // namespace
 
-NodeRef prepare(const OpRecord& op, size_t outputs, Values args) {
+NodeRef prepare_call(const OpRecord& op, size_t outputs, Values args) {
   int edges = 0;
   each_tensor(op, args, [&](const Var&) { edges++; });
   Node* node = new_node(op.node, edges, int(outputs));
@@ -189,7 +189,7 @@ NodeRef prepare(const OpRecord& op, size_t outputs, Values args) {
   return hold;
 }
 
-void finish(const OpRecord& op, Node* node, Var* results, size_t count) {
+void finish_call(const OpRecord& op, Node* node, Var* results, size_t count) {
   SavedOutputs& kept = *outputs_of(block_of(node));
   SavePlan::Group group = wanted_saves(op, node);
   node_in_making = node;
@@ -210,7 +210,7 @@ void finish(const OpRecord& op, Node* node, Var* results, size_t count) {
 
 NodeClass node_class(const OpRecord& op) {
   NodeClass cls{};
-  cls.name = op.grad_name ? op.grad_name : backward_name(op.name());
+  cls.name = op.grad_name ? op.grad_name : backward_name(op.name);
   cls.apply = apply;
   cls.each_saved = each_saved;
   cls.destroy = destroy;

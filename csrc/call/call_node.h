@@ -6,10 +6,9 @@
 
 namespace rl {
 
-// The node of a call with its edges and saved arguments, as a Python object.
-NodeRef prepare(const OpRecord& op, size_t outputs, Values args);
-// Makes the results its outputs, and saves those that the op names.
-void finish(const OpRecord& op, Node* node, Var* results, size_t count);
+// See OpTable.
+NodeRef prepare_call(const OpRecord& op, size_t outputs, Values args);
+void finish_call(const OpRecord& op, Node* node, Var* results, size_t count);
 
 NodeClass node_class(const OpRecord& op);
 

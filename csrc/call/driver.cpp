@@ -135,8 +135,7 @@ void join_samples(const OpRecord& op, std::vector<Vars>& parts, void* result, co
   for (size_t k = 0; k < count; k++) {
     Vars samples;
     for (Vars& part : parts) {
-      check(part.size() == count, "vmap: ", op.name(),
-            " gives samples different numbers of results");
+      check(part.size() == count, "vmap: ", op.name, " gives samples different numbers of results");
       samples.push_back(part[k]);
     }
     Results(op, result)[k] = join(samples);
@@ -150,20 +149,20 @@ void run_each_sample(const OpRecord& op, const HiddenDims& hidden, Values args, 
     Arguments sample(op);
     sample.fill(args, [&](int, const Var& v) { return hidden.sample(v, n); });
     OwnResult own(op);
-    op.forward(sample.values(), own.get());
+    op.forward(op, sample.values(), own.get());
     Results part(op, own.get());
     parts.emplace_back(part.data(), part.data() + part.count());
   }
-  join_samples(op, parts, result, [&](Vars& v) { return hidden.join(op.name(), v); });
+  join_samples(op, parts, result, [&](Vars& v) { return hidden.join(op.name, v); });
 }
 
 [[gnu::noinline]] void compute_batched(const OpRecord& op, const HiddenDims& hidden, Values args,
                                        void* result) {
   const OpTable& table = op;
-  if (table.results == ResultKind::Other) refuse_batched(op.name());
+  if (table.results == ResultKind::Other) refuse_batched(op.name);
   Results results(op, result);
   if (table.batched) {
-    table.batched(hidden, args, result);
+    table.batched(op, hidden, args, result);
     return hide(hidden, results);
   }
   if (table.batching == Batching::Shift) {
@@ -173,7 +172,7 @@ void run_each_sample(const OpRecord& op, const HiddenDims& hidden, Values args, 
       type.shift(shift, size_t(i), args[i], place);
     });
     if (shift.possible()) {
-      table.forward(moved.values(), result);
+      table.forward(op, moved.values(), result);
       return hide(hidden, results);
     }
   }
@@ -184,7 +183,7 @@ void run_each_sample(const OpRecord& op, const HiddenDims& hidden, Values args, 
         rank = std::max(rank, tensor(args[i]).dim());
     Arguments level(op);
     level.fill(args, [&](int, const Var& v) { return v ? hidden.front(v, rank - v.dim()) : v; });
-    table.forward(level.values(), result);
+    table.forward(op, level.values(), result);
     return hide(hidden, results);
   }
   run_each_sample(op, hidden, args, result);
@@ -204,7 +203,7 @@ void run_apart(const OpRecord& op, const HiddenDims& hidden, Values args, void* 
     Results part(op, own.get());
     parts.emplace_back(part.data(), part.data() + part.count());
   }
-  check(size > 0, "vmap: ", op.name(), " needs a sample to know its result's shape");
+  check(size > 0, "vmap: ", op.name, " needs a sample to know its result's shape");
   join_samples(op, parts, result, [&](Vars& v) { return ops::as_samples(v, level); });
 }
 
@@ -214,7 +213,7 @@ void compute(const OpRecord& op, Values args, void* result) {
   bool by_strides = op.is_view && op.batching == Batching::Loop;
   if (batched_tensors && !by_strides && !op.sees_batches) [[unlikely]]
     if (HiddenDims hidden = hidden_dims(op, args)) return compute_batched(op, hidden, args, result);
-  op.forward(args, result);
+  op.forward(op, args, result);
 }
 
 // --- Tangents --------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ void push_level(const OpRecord& op, Values args, Var* results, size_t count, int
   if (op.jvp) {
     Arguments primals(op);
     primals.fill(args, [&](int, const Var& v) { return below(v, level); });
-    op.jvp(p, primals.values());
+    op.jvp(op, p, primals.values());
   } else if (op.bilinear) {
     for (size_t i = 0; i < tangents.size(); i++) {
       if (!tangents[i]) continue;
@@ -290,13 +289,13 @@ Var flipped(const Var& v, DType as) {
   });
   bool integers = op.stored >= Stored::Summed && target == DType::I64;
   if (op.stored == Stored::Refused || (integers && !is_wide_unsigned(type)))
-    refuse_stored(op.name(), type);
+    refuse_stored(op.name, type);
   bool flips = op.stored == Stored::Ordered && type == DType::U64;
   Arguments converted(op);
   converted.fill(args, [&](int, const Var& v) {
     if (!v || !is_stored(v.dtype())) return v;
     if (flips) {
-      check(v.dtype() == type, op.name(), ": expected tensors of one dtype, got ", name(type),
+      check(v.dtype() == type, op.name, ": expected tensors of one dtype, got ", name(type),
             " and ", name(v.dtype()));
       return flipped(v, DType::I64);
     }
@@ -331,10 +330,10 @@ void execute(const OpRecord& op, Values args, void* result) {
   if (op.form == Form::Composite) {
     if (op.reads_numbers && batched_tensors) [[unlikely]]
       if (HiddenDims hidden = hidden_dims(op, args)) return run_apart(op, hidden, args, result);
-    return op.forward(args, result);
+    return op.forward(op, args, result);
   }
   if (devices_mix && !op.any_devices) [[unlikely]] {
-    SameDevice same(op.name());
+    SameDevice same(op.name);
     each_tensor(op, args, [&](const Var& v) { same.add(v.get()); });
   }
   if (recording) [[unlikely]]
@@ -350,7 +349,7 @@ void execute(const OpRecord& op, Values args, void* result) {
   // Hooks see what is saved before the kernel runs: one that raises spares it.
   NodeRef node;
   if (records && saved_hooks.stack && op.results != ResultKind::List) [[unlikely]]
-    node = prepare(op, results.count(), args);
+    node = op.prepare(op, results.count(), args);
   {
     Plain plain;
     compute(op, args, result);
@@ -361,13 +360,13 @@ void execute(const OpRecord& op, Values args, void* result) {
   if (op.is_view) make_views(tensor(args[0]), out, count);
   else own(out, count);
   if (records) {
-    if (!node) node = prepare(op, count, args);
-    finish(op, node.get(), out, count);
+    if (!node) node = op.prepare(op, count, args);
+    op.finish(op, node.get(), out, count);
   }
   // What cut an argument off is known to the results: errors name it.
-  uint32_t cut = differentiable && (records || !requires_grad) ? origins.cut : 0;
+  uint32_t cut = records || !requires_grad ? origins.cut : 0;
   if (cut || (requires_grad && !records)) [[unlikely]]
-    mark_cut(out, count, cut, op.name(), differentiable);
+    mark_cut(out, count, cut, op.name, differentiable);
   if (dual_levels && differentiable && !op.is_view) [[unlikely]]
     push_forward(op, args, out, count);
 }
@@ -404,7 +403,7 @@ void run_shared(const OpRecord& op, Values args, void* result) {
 [[gnu::noinline]] void run_in_modes(const OpRecord& op, Values args, void* result) {
   Profiled event;
   if (modes.profiled) {
-    event.op(op.name());
+    event.op(op.name);
     each_tensor(op, args, [&](const Var& v) { event.shape(v); });
   }
   if (modes.autocast && op.autocast != Autocast::None) run_cast(op, args, result);
@@ -442,8 +441,8 @@ void write_slots(const OpInfo& info, PyObject* const* slots, Tensor* into, bool 
 bool requires_any(const OpRecord& op, Values args) { return Origins(op, args).requires_grad; }
 
 void record(const OpRecord& op, Values args, Var* results, size_t count) {
-  NodeRef node = prepare(op, count, args);
-  finish(op, node.get(), results, count);
+  NodeRef node = op.prepare(op, count, args);
+  op.finish(op, node.get(), results, count);
 }
 
 void push_forward(const OpRecord& op, Values args, Var* results, size_t count) {
@@ -462,6 +461,7 @@ void run(const OpRecord& op, Values args, void* result) {
 
 OpRecord::OpRecord(const OpTable& table)
     : OpTable(table), signature(table.text), plan(table.saves, signature), node{} {
+  if (!name) name = signature.name().c_str();
   for (uint8_t i = 0; i < count; i++) {
     holds[i] = types[i]->holds;
     if (holds[i] != Holds::Value) tensors[tensor_count++] = i;
@@ -473,10 +473,11 @@ OpRecord::OpRecord(const OpTable& table)
   }
   // Ops that rules of many derivatives are made of. None of them draws numbers or is called for
   // memory of its own.
+  bool derived = table.form == Form::Linear || table.form == Form::General;
+  bool often =
+      table.is_view || table.family == Family::Reduction || table.family == Family::Contraction;
   shareable =
-      table.results == ResultKind::One &&
-      (table.form == Form::Linear || table.form == Form::General) &&
-      (table.is_view || table.family == Family::Reduction || table.family == Family::Contraction);
+      table.results == ResultKind::One && (table.family == Family::Pointwise || (derived && often));
   node = node_class(*this);
 }
 

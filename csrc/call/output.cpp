@@ -1,5 +1,6 @@
 // What ops check and change about tensors that they write into.
-#include "call/pointwise.h"
+#include "call/broadcast.h"
+#include "call/write.h"
 
 namespace rl {
 
@@ -14,6 +15,19 @@ std::pair<const char*, const char*> extent(const Tensor* t) {
 }
 
 }  // namespace
+
+void check_cast(DType result, DType into) {
+  if (!can_cast(result, into))
+    fail("result type ", info(result).tensor_name, " can't be cast to the desired output type ",
+         info(into).tensor_name);
+}
+
+void check_out(bool requires_grad, const Tensor* into, const char* name) {
+  if (modes.records() && (requires_grad || rl::requires_grad(into)))
+    fail(name,
+         "(): functions with out=... arguments don't support automatic differentiation, "
+         "but one of the arguments requires grad.");
+}
 
 bool overlaps_partly(const Tensor* in, const Tensor* into) {
   if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "autograd/autocast_devices.h"
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
 #include "autograd/profile.h"
-#include "autograd/sharing.h"
 #include "call/arguments.h"
 #include "call/broadcast.h"
 #include "call/layout.h"
 #include "call/pointwise_batch.h"
 #include "call/pointwise_node.h"
+#include "call/values.h"
+#include "call/write.h"
 #include "ops/functions.h"
 #include "tensor/strides.h"
 
@@ -46,63 +46,6 @@ const Tensor* main_operand(const Tensor* const* in, int count) {
   out->strides = ordered_strides(main->sizes, &main->strides, 1);
 }
 
-[[gnu::noinline]] Var run_into(const Pointwise& op, const Var* in, const Var* read,
-                               const double* params, Tensor* into, bool inplace, DType common,
-                               DType compute, const Ints& sizes) {
-  DType result = op.result == Result::Bool              ? DType::Bool
-                 : op.produced[int(compute)] != compute ? real_of(common)
-                                                        : common;
-  if (!can_cast(result, into->dtype))
-    fail("result type ", info(result).tensor_name, " can't be cast to the desired output type ",
-         info(into->dtype).tensor_name);
-  // What is refused changes nothing: the output is resized when all is checked.
-  Var resized;
-  if (!(into->sizes == sizes)) {
-    if (inplace)
-      fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", sizes);
-    const Tensor* operands[3];
-    for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
-    resized = alias(into, sizes, pointwise_strides(operands, op.inputs, sizes), into->offset);
-  }
-  if (inplace) check_inplace(into, op.name);
-  bool any = false;
-  for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
-  if (!inplace && op.differentiable && modes.records() && (any || requires_grad(into)))
-    fail(op.name,
-         "(): functions with out=... arguments don't support automatic differentiation, "
-         "but one of the arguments requires grad.");
-  check_writable(into);
-  Var safe[3];
-  const Tensor* operands[3] = {};
-  for (int i = 0; i < op.inputs; i++) {
-    safe[i] = read[i];
-    if (overlaps_partly(read[i].get(), resized ? resized.get() : into)) {
-      GradMode off(false);
-      safe[i] = ops::clone(read[i]);
-    }
-    operands[i] = safe[i].get();
-  }
-  if (resized) resize_output(into, sizes, resized->strides);
-  bool recorded = inplace && any && modes.records() && is_differentiable(into->dtype) &&
-                  (op.differentiable || requires_grad(into));
-  Node* node = recorded ? make_node(op, in, params, into) : nullptr;
-  NodeRef hold = NodeRef::steal(node);
-  prepare_write(into, op.name);
-  run_general(op.forward[int(compute)], params, compute, op.produced[int(compute)], op.cost, into,
-              operands, op.inputs);
-  if (node) {
-    set_output_meta(node, 0, into);
-    try {
-      finish_node(node, into);
-    } catch (...) {
-      leave_unfinished(node, into);
-      throw;
-    }
-    rebase_history(into, {node, 0});
-  }
-  return Var(into);
-}
-
 // Halves are computed in float, but what stands beside them is a half first, as in torch.
 [[gnu::noinline]] void round_operands(const Pointwise& op, const Var* in, DType common,
                                       Var* rounded) {
@@ -131,18 +74,51 @@ Var reread(const Var& v, DType dtype) {
             is_complex(d) ? "complex64" : "float32", ")");
 }
 
-// What the history of a call's result depends on.
-struct Origins {
-  bool requires_grad = false;
-  uint32_t cut = 0;
-  Origins(const Tensor* const* operands, int count) {
-    for (int i = 0; i < count; i++) {
-      requires_grad = requires_grad || rl::requires_grad(operands[i]);
-      if (!cut) cut = operands[i]->cut;
+// Operands of any types and shapes: what they have in common, and as the kernel reads them.
+struct Settled {
+  DType common, compute, result;
+  bool reads_bits;
+  Ints sizes;
+  Var read[3];
+  const Tensor* operands[3] = {};
+
+  Settled(const Pointwise& op, const Var* in, const Tensor* into) {
+    Promotion promotion;
+    // A condition does not decide the type of what it chooses.
+    for (int i = op.moves ? 1 : 0; i < op.inputs; i++) promotion.add(in[i].get());
+    common = promotion.result();
+    if (op.promotes == Result::Float && is_integral(common)) common = default_dtype();
+    compute = compute_type(common);
+    bool on_device = into && into->device().type == Device::CUDA;
+    for (int i = 0; i < op.inputs; i++) on_device |= in[i].device().type == Device::CUDA;
+    if (on_device) [[unlikely]] {
+      for (int i = 0; i < op.inputs; i++) check_on_device(op, in[i].dtype());
+      check_on_device(op, into ? into->dtype : common);
+    }
+    reads_bits = op.moves && !into && is_stored(common);
+    if (is_stored(common)) [[unlikely]] {
+      check_stored(op, common);
+      if (reads_bits) compute = moved_as(common);
+    }
+    if (!op.lanes[int(compute)]) fail_dtype(op, common);
+    result = op.promotes == Result::Bool            ? DType::Bool
+             : op.produced[int(compute)] != compute ? real_of(common)
+                                                    : common;
+    sizes = in[0].sizes();
+    for (int i = 1; i < op.inputs; i++)
+      if (!(in[i].sizes() == sizes)) sizes = broadcast(sizes, in[i].sizes());
+    if (compute != common) [[unlikely]]
+      round_operands(op, in, common, read);
+    else std::copy_n(in, op.inputs, read);
+    for (int i = 0; i < op.inputs; i++) {
+      if (reads_bits && read[i].dtype() == common) read[i] = reread(read[i], compute);
+      operands[i] = read[i].get();
     }
   }
-  bool recorded(const Pointwise& op) const {
-    return requires_grad && op.differentiable && modes.records();
+
+  void run(const Pointwise& op, const double* params, Tensor* out) const {
+    run_general(op.lanes[int(compute)], params, compute, op.produced[int(compute)], op.cost, out,
+                operands, op.inputs);
   }
 };
 
@@ -151,10 +127,10 @@ struct Origins {
                                            const double* params) {
   const Tensor* main = main_operand(operands, op.inputs);
   Flat flat;
-  if (!main || (op.result == Result::Float && is_integral(main->dtype)) ||
+  if (!main || (op.promotes == Result::Float && is_integral(main->dtype)) ||
       !flat.take(operands, op.inputs, main))
     return {};
-  kernel::Lanes kernel = op.forward[int(main->dtype)];
+  kernel::Lanes kernel = op.lanes[int(main->dtype)];
   if (!kernel) fail_dtype(op, main->dtype);
   DType produced = op.produced[int(main->dtype)];
   Var out = empty(main->sizes, produced, main->device());
@@ -166,148 +142,177 @@ struct Origins {
   return out;
 }
 
+[[gnu::noinline]] Var run_settled(const Pointwise& op, const Var* in, const double* params) {
+  Settled call(op, in, nullptr);
+  Var out = empty_pointwise(call.operands, op.inputs, call.sizes,
+                            call.reads_bits ? call.compute : call.result);
+  call.run(op, params, out.get());
+  return call.reads_bits ? reread(out, call.common) : out;
+}
+
+// --- What the driver calls ---------------------------------------------------------------------
+
+const Pointwise& pointwise(const OpRecord& op) { return static_cast<const Pointwise&>(op); }
+
+// The arguments of a call in one piece each.
+struct Operands {
+  Var in[3];
+  double params[4];
+  Operands(const Pointwise& op, Values args) {
+    for (int i = 0; i < op.inputs; i++) in[i] = tensor(args[i]);
+    for (int i = 0; i < op.params; i++)
+      params[i] = *static_cast<const double*>(args[op.inputs + i]);
+  }
+};
+
+void forward(const OpRecord& record, Values args, void* result) {
+  const Pointwise& op = pointwise(record);
+  Operands call(op, args);
+  if (op.validate) op.validate(call.in);
+  const Tensor* operands[] = {call.in[0].get(), call.in[1].get(), call.in[2].get()};
+  Var out = run_flat(op, operands, call.params);
+  *static_cast<Var*>(result) = out ? out : run_settled(op, call.in, call.params);
+}
+
+void batched(const OpRecord& record, const HiddenDims& hidden, Values args, void* result) {
+  const Pointwise& op = pointwise(record);
+  Operands call(op, args);
+  if (op.validate) op.validate(call.in);
+  *static_cast<Var*>(result) = run_batched(op, call.in, call.params, hidden);
+}
+
+void jvp(const OpRecord& record, Push& push, Values args) {
+  const Pointwise& op = pointwise(record);
+  Operands call(op, args);
+  push[0] = pushed(op, call.in, call.params, push);
+}
+
+NodeRef prepare(const OpRecord& record, size_t, Values args) {
+  const Pointwise& op = pointwise(record);
+  Operands call(op, args);
+  return NodeRef::steal(make_node(op, call.in, call.params));
+}
+
+void finish(const OpRecord&, Node* node, Var* results, size_t) {
+  if (!is_differentiable(results[0].dtype())) return set_output_meta(node, 0, results[0].get());
+  set_history(results[0].get(), node, 0);
+  node_in_making = node;
+  finish_node(node, results[0].get());
+}
+
+[[gnu::noinline]] Var run_by_driver(const Pointwise& op, const Var* in, const double* params) {
+  const void* args[7];
+  for (int i = 0; i < op.inputs; i++) args[i] = in + i;
+  for (int i = 0; i < op.params; i++) args[op.inputs + i] = params + i;
+  Var out;
+  run(op, args, &out);
+  return out;
+}
+
 // Gives the result its node, or notes why it has none.
 [[gnu::always_inline]] inline void leave_history(const Pointwise& op, const Var* in,
-                                                 const double* params, const Origins& origins,
-                                                 NodeRef early, Var& out) {
-  if (origins.recorded(op) && is_differentiable(out->dtype)) {
-    Node* node = early ? early.release() : make_node(op, in, params);
+                                                 const double* params, Var& out) {
+  bool requires_grad = false;
+  uint32_t cut = 0;
+  for (int i = 0; i < op.inputs; i++) {
+    requires_grad = requires_grad || rl::requires_grad(in[i].get());
+    if (!cut) cut = in[i]->cut;
+  }
+  if (requires_grad && op.differentiable() && modes.records() && is_differentiable(out->dtype)) {
+    Node* node = make_node(op, in, params);
     set_history(out.get(), node, 0);
     Py_DECREF(node);
     node_in_making = node;
     finish_node(node, out.get());
-    if (origins.cut) [[unlikely]]
-      out->cut = origins.cut;
-  } else if (origins.requires_grad || origins.cut) [[unlikely]] {
-    mark_cut(&out, 1, origins.requires_grad ? 0 : origins.cut, op.name, op.differentiable);
+    if (cut) [[unlikely]]
+      out->cut = cut;
+  } else if (requires_grad || cut) [[unlikely]] {
+    mark_cut(&out, 1, requires_grad ? 0 : cut, op.name, op.differentiable());
   }
 }
 
-[[gnu::noinline]] Var run_plain(const Pointwise& op, const Var* in, const double* params,
-                                Tensor* into, bool inplace) {
-  const Tensor* operands[3] = {};
-  for (int i = 0; i < op.inputs; i++) operands[i] = in[i].get();
-  Origins origins(operands, op.inputs);
+// --- In place and out= -------------------------------------------------------------------------
+
+Var write_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                bool inplace) {
   if (recording) [[unlikely]] {
-    for (int i = 0; i < op.inputs; i++) recording->hold(operands[i]);
+    for (int i = 0; i < op.inputs; i++) recording->hold(in[i].get());
     recording->hold(into);
   }
   if (devices_mix) [[unlikely]] {
     SameDevice same(op.name);
-    for (int i = 0; i < op.inputs; i++) same.add(operands[i]);
+    for (int i = 0; i < op.inputs; i++) same.add(in[i].get());
     same.add(into);
   }
   if (op.validate) op.validate(in);
-
-  // Hooks see what is saved before the kernel runs: one that raises spares it.
-  NodeRef early;
-  if (!into && saved_hooks.stack && origins.recorded(op)) [[unlikely]]
-    early = NodeRef::steal(make_node(op, in, params));
-  HiddenDims hidden;
-  if (batched_tensors) [[unlikely]]
-    for (int i = 0; i < op.inputs; i++) hidden.add(in[i]);
-  Var out;
-  if (hidden) out = run_batched(op, in, params, hidden);
-  else if (!into) out = run_flat(op, operands, params);
-  if (!out) {
-    Promotion promotion;
-    // A condition does not decide the type of what it chooses.
-    for (int i = op.moves ? 1 : 0; i < op.inputs; i++) promotion.add(operands[i]);
-    DType common = promotion.result();
-    if (op.result == Result::Float && is_integral(common)) common = default_dtype();
-    DType compute = compute_type(common);
-    bool on_device = into && into->device().type == Device::CUDA;
-    for (int i = 0; i < op.inputs; i++) on_device |= operands[i]->device().type == Device::CUDA;
-    if (on_device) [[unlikely]] {
-      for (int i = 0; i < op.inputs; i++) check_on_device(op, operands[i]->dtype);
-      check_on_device(op, into ? into->dtype : common);
-    }
-    bool reads_bits = op.moves && !into && is_stored(common);
-    if (is_stored(common)) [[unlikely]] {
-      check_stored(op, common);
-      if (reads_bits) compute = moved_as(common);
-    }
-    kernel::Lanes kernel = op.forward[int(compute)];
-    if (!kernel) fail_dtype(op, common);
-    Ints sizes = in[0].sizes();
-    for (int i = 1; i < op.inputs; i++)
-      if (!(in[i].sizes() == sizes)) sizes = broadcast(sizes, in[i].sizes());
-    Var rounded[3];
-    const Var* read = in;
-    if (compute != common) [[unlikely]] {
-      round_operands(op, in, common, rounded);
-      if (reads_bits)
-        for (int i = 0; i < op.inputs; i++)
-          if (rounded[i].dtype() == common) rounded[i] = reread(rounded[i], compute);
-      read = rounded;
-      for (int i = 0; i < op.inputs; i++) operands[i] = rounded[i].get();
-    }
-    if (into) return run_into(op, in, read, params, into, inplace, common, compute, sizes);
-    DType result = op.result == Result::Bool              ? DType::Bool
-                   : op.produced[int(compute)] != compute ? real_of(common)
-                                                          : common;
-    out = empty_pointwise(operands, op.inputs, sizes, reads_bits ? compute : result);
-    run_general(kernel, params, compute, op.produced[int(compute)], op.cost, out.get(), operands,
-                op.inputs);
-    if (reads_bits) out = reread(out, common);
+  Settled call(op, in, into);
+  check_cast(call.result, into->dtype);
+  // What is refused changes nothing: the output is resized when all is checked.
+  Var resized;
+  if (!(into->sizes == call.sizes)) {
+    if (inplace)
+      fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", call.sizes);
+    resized = alias(into, call.sizes, pointwise_strides(call.operands, op.inputs, call.sizes),
+                    into->offset);
   }
-  leave_history(op, in, params, origins, std::move(early), out);
-  return out;
+  if (inplace) check_inplace(into, op.name);
+  bool any = false;
+  for (int i = 0; i < op.inputs; i++) any = any || requires_grad(in[i].get());
+  if (!inplace && op.differentiable()) check_out(any, into, op.name);
+  check_writable(into);
+  for (int i = 0; i < op.inputs; i++)
+    if (overlaps_partly(call.operands[i], resized ? resized.get() : into)) {
+      GradMode off(false);
+      call.read[i] = ops::clone(call.read[i]);
+      call.operands[i] = call.read[i].get();
+    }
+  if (resized) resize_output(into, call.sizes, resized->strides);
+  bool recorded = inplace && any && modes.records() && is_differentiable(into->dtype) &&
+                  (op.differentiable() || requires_grad(into));
+  Node* node = recorded ? make_node(op, in, params, into) : nullptr;
+  NodeRef hold = NodeRef::steal(node);
+  prepare_write(into, op.name);
+  call.run(op, params, into);
+  if (node) {
+    set_output_meta(node, 0, into);
+    try {
+      finish_node(node, into);
+    } catch (...) {
+      leave_unfinished(node, into);
+      throw;
+    }
+    rebase_history(into, {node, 0});
+  }
+  return Var(into);
 }
 
 // In place, what was there is kept aside for the tangents, which are those of the plain form.
-Var run_dual(const Pointwise& op, const Var* in, const double* params, Tensor* into, bool inplace,
-             Levels levels) {
-  if (into) {
-    if (!inplace) refuse_out(op.name);
-    Var before[3];
-    for (int i = 0; i < op.inputs; i++)
-      before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
-    Var out = run_plain(op, in, params, into, true);
-    replace_tangents(into, run_pointwise(op, before, params));
-    return out;
-  }
-  Var out = run_plain(op, in, params, nullptr, false);
-  if (op.differentiable && is_differentiable(out.dtype()))
-    for (; levels; levels &= levels - 1)
-      set_tangent(out.get(), lowest(levels), pushed(op, in, params, out, lowest(levels)));
+Var write_dual(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+               bool inplace) {
+  if (!inplace) refuse_out(op.name);
+  Var before[3];
+  for (int i = 0; i < op.inputs; i++)
+    before[i] = in[i]->storage == into->storage ? ops::clone(in[i]) : in[i];
+  Var out = write_plain(op, in, params, into, true);
+  replace_tangents(into, run_pointwise(op, before, params));
   return out;
 }
 
-Var run_shared(const Pointwise& op, const Var* in, const double* params) {
-  CallKey key(&op);
-  for (int i = 0; i < op.inputs; i++) key.add(in[i]);
-  for (int i = 0; i < op.params; i++) key.add(params[i]);
-  return shared(key, [&] { return run_plain(op, in, params, nullptr, false); });
-}
-
-bool is_on_cuda(const Var& v) { return v && v.device().type == Device::CUDA; }
-
-[[gnu::noinline]] Var run_in_modes(const Pointwise& op, const Var* in, const double* params,
-                                   Tensor* into, bool inplace) {
+[[gnu::noinline]] Var write(const Pointwise& op, const Var* in, const double* params, Tensor* into,
+                            bool inplace) {
   Profiled event;
   if (modes.profiled) [[unlikely]] {
     event.op(inplace ? (std::string(op.name) + "_").c_str() : op.name);
     for (int i = 0; i < op.inputs; i++) event.shape(in[i]);
   }
-  bool casts = op.full_on_cuda && !into && device_autocast.cuda && modes.autocast;
-  if (casts) casts = std::any_of(in, in + op.inputs, is_on_cuda);
-  if (casts) [[unlikely]] {
-    Var wide[3];
-    for (int i = 0; i < op.inputs; i++) wide[i] = autocast(in[i], DType::F32);
-    WithoutAutocast off;
-    return run_pointwise(op, wide, params);
-  }
-  if (into && batched_tensors) [[unlikely]]
+  if (batched_tensors) [[unlikely]]
     if (is_batched_write(op, in, into)) return write_batched(op, in, params, into, inplace);
   if (dual_levels) [[unlikely]] {
     Levels levels = levels_of(into);
     for (int i = 0; i < op.inputs; i++) levels |= levels_of(in[i].get());
-    if (levels) return run_dual(op, in, params, into, inplace, levels);
+    if (levels) return write_dual(op, in, params, into, inplace);
   }
-  if (modes.shares && !into) [[unlikely]]
-    return run_shared(op, in, params);
-  return run_plain(op, in, params, into, inplace);
+  return write_plain(op, in, params, into, inplace);
 }
 
 }  // namespace
@@ -345,14 +350,16 @@ void run_general(kernel::Lanes kernel, const double* params, DType compute, DTyp
 
 Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tensor* into,
                   bool inplace) {
-  if (into || modes.profiled || modes.autocast || modes.shares || dual_levels || batched_tensors ||
+  if (into) [[unlikely]]
+    return write(op, in, params, into, inplace);
+  if (modes.profiled || modes.autocast || modes.shares || dual_levels || batched_tensors ||
       recording || devices_mix || saved_hooks.stack || op.validate) [[unlikely]]
-    return run_in_modes(op, in, params, into, inplace);
+    return run_by_driver(op, in, params);
   const Tensor* operands[] = {in[0].get(), op.inputs > 1 ? in[1].get() : nullptr,
                               op.inputs > 2 ? in[2].get() : nullptr};
   Var out = run_flat(op, operands, params);
-  if (!out) return run_plain(op, in, params, nullptr, false);
-  leave_history(op, in, params, Origins(operands, op.inputs), {}, out);
+  if (!out) out = run_settled(op, in, params);
+  leave_history(op, in, params, out);
   return out;
 }
 
@@ -396,19 +403,44 @@ Var where(const Var& c, const Var& a, const Var& b) {
 
 namespace detail {
 
-void finish_pointwise(Pointwise& p, const char* grad_name) {
+OpTable pointwise_table(int inputs, int params) {
+  static const ArgumentType *const tensor = &argument_type<Var>, *const number =
+                                                                     &argument_type<double>;
+  static const ArgumentType* const types[] = {tensor, tensor, tensor, number,
+                                              number, number, number};
+  static constexpr uint16_t places[] = {0, 8, 16, 24, 32, 40, 48, 56};
+  OpTable t{};
+  t.saves = "";
+  t.types = types + 3 - inputs;
+  t.places = t.kept_places = places;
+  t.count = uint8_t(inputs + params);
+  t.results = ResultKind::One;
+  t.result = "Tensor";
+  t.family = Family::Pointwise;
+  t.stored = Stored::Moved;
+  t.out = true;
+  t.forward = forward;
+  t.batched = batched;
+  t.jvp = jvp;
+  t.prepare = prepare;
+  t.finish = finish;
+  return t;
+}
+
+void finish_pointwise(Pointwise& p) {
+  check(p.signature.params().size() >= p.count, p.name,
+        ": the signature does not name every input and parameter");
   for (int d = 0; d < kDTypes; d++) {
     DType type = DType(d);
-    if (p.forward[d])
-      compiled()[p.forward[d]] = {p.name,        p.inputs, p.params, type,
-                                  p.produced[d], p.symbol, nullptr,  p.selects};
+    if (p.lanes[d])
+      compiled()[p.lanes[d]] = {p.name,        p.inputs, p.params, type,
+                                p.produced[d], p.symbol, nullptr,  p.selects};
     for (const auto& partial : p.partial)
       if (partial.kernel[d])
         compiled()[partial.kernel[d]] = {p.name, p.inputs, p.params,       type,
                                          type,   nullptr,  partial.symbol, p.selects};
   }
-  p.node.name = grad_name ? grad_name : backward_name(p.name);
-  set_rules(p.node);
+  p.node = pointwise_node(p.grad_name ? p.grad_name : backward_name(p.name));
 }
 
 namespace {
@@ -427,7 +459,7 @@ void read_slots(const OpInfo& op, PyObject* const* slots, Var* in, double* param
   for (int i = 0; i < p.params; i++) {
     PyObject* slot = slots[p.inputs + i];
     params[i] = float_argument(op.signature, p.inputs + i, slot);
-    if (integral && has(p.types, Types::Integer) && PyFloat_Check(slot))
+    if (integral && has(p.elements, Types::Integer) && PyFloat_Check(slot))
       fail("For integral input tensors, argument ",
            op.signature.params()[size_t(p.inputs + i)].name,
            " must not be a floating point number.");
@@ -461,20 +493,16 @@ PyObject* fast(const OpInfo& op, PyObject* const* args, Py_ssize_t count) {
 
 }  // namespace
 
-void register_pointwise(const Pointwise& p, const OpInfo& described, const char* aliases) {
+void register_pointwise(const Pointwise& p, const char* domain, const char* aliases) {
   table()[p.name] = &p;
-  OpInfo info = described;
+  OpInfo info = describe(p);
+  info.domain = domain;
   info.pointwise = &p;
-  info.family = Family::Pointwise;
-  info.form = p.differentiable ? Form::Partial : Form::NonDifferentiable;
   info.call = call;
   info.into = into;
   info.fast = fast;
-  info.out = true;
-  p.signature = &register_op(info).signature;
-  check(p.signature->params().size() >= size_t(p.inputs + p.params), p.name,
-        ": the signature does not name every input and parameter");
-  const std::string& text = described.signature.text();
+  register_op(info);
+  const std::string text = info.signature.text();
   const std::string others = aliases;  // streams of temporaries need the C++ library of GCC 11
   std::istringstream names(others);
   while (names >> info.name) {

@@ -16,8 +16,8 @@
 
 #include <array>
 
+#include "call/call.h"
 #include "call/formula.h"
-#include "call/registry.h"
 
 namespace rl {
 
@@ -54,37 +54,35 @@ struct MinusOne {};
 
 using TensorPartial = Var (*)(const Var* in, const double* params, const Var& out);
 
-// What the runtime needs to know of a pointwise op.
-struct Pointwise {
-  const char* name;
-  int inputs;
-  int params;
-  Types types;
-  Result result;
-  bool differentiable;
-  bool selects;        // a zero derivative means "not chosen": it stops even an infinite gradient
-  bool vanishes;       // and it may be zero where something is chosen, too
-  bool whole_history;  // see autograd/history.h
-  bool wide_numbers;   // beside halves, single numbers keep their digits
-  bool any_sign;       // what it computes of int64 holds for the bits of uint64 too
-  bool takes_float8;   // what it computes of float holds for float8
-  bool moves;          // elements of the result are elements of the inputs
-  bool full_on_cuda;   // computed in float32 there, in a region of mixed precision
-  void (*validate)(const Var* in);  // raises on inputs that the op refuses; null: none
-  double cost;
-  kernel::Lanes forward[kDTypes];
-  DType produced[kDTypes];  // what the forward kernel writes
+// The record of a pointwise op: what the driver knows of every op, and what its calls take the short
+// way by.
+struct Pointwise : OpRecord {
+  explicit Pointwise(const OpTable& table) : OpRecord(table) {}
+  bool differentiable() const { return form == Form::Partial; }
+
+  int inputs = 0;
+  int params = 0;
+  Types elements{};  // that the formula is compiled for
+  Result promotes{};
+  bool selects = false;  // a zero derivative means "not chosen": it stops even an infinite gradient
+  bool vanishes = false;      // and it may be zero where something is chosen, too
+  bool wide_numbers = false;  // beside halves, single numbers keep their digits
+  bool any_sign = false;      // what it computes of int64 holds for the bits of uint64 too
+  bool takes_float8 = false;  // what it computes of float holds for float8
+  bool moves = false;         // elements of the result are elements of the inputs
+  void (*validate)(const Var* in) = nullptr;  // raises on inputs that the op refuses; null: none
+  double cost = 1;
+  kernel::Lanes lanes[kDTypes] = {};
+  DType produced[kDTypes] = {};  // what they write
   struct Partial {
-    Save saves;
-    int unit;                       // 1, -1, or 0 when there is a kernel
-    kernel::Lanes kernel[kDTypes];  // reads the gradient, the inputs, the output
-    TensorPartial tensor;
-    Formula symbol;
+    Save saves = Save::None;
+    int unit = 0;                        // 1, -1, or 0 when there is a kernel
+    kernel::Lanes kernel[kDTypes] = {};  // reads the gradient, the inputs, the output
+    TensorPartial tensor = nullptr;
+    Formula symbol = nullptr;
   } partial[3];
-  Formula symbol;
-  mutable const Signature* signature;  // names of the inputs and parameters; null: not public
-  NodeClass node;
-  NodeClass number_node;  // used when an operand is a Python number; without a name: the same
+  Formula symbol = nullptr;
+  NodeClass number_node{};  // used when an operand is a Python number; without a name: the same
 };
 
 // Runs the op and records it. With `into`, the result is written there (in-place or out=).
@@ -320,7 +318,7 @@ template <class Op, class T>
 void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
-  p.forward[d] = loop<kVectors<Op, T>, forward_body<Op, T>>();
+  p.lanes[d] = loop<kVectors<Op, T>, forward_body<Op, T>>();
   using Stored = std::conditional_t<
       std::is_same_v<R, bool>, Bool,
       std::conditional_t<std::is_same_v<R, int> && !std::is_same_v<T, int32_t>, T, R>>;
@@ -380,27 +378,57 @@ constexpr bool is_differentiable_op() {
   else return true;
 }
 
-void finish_pointwise(Pointwise& p, const char* grad_name);
+// What is the same in all tables of as many inputs and parameters.
+OpTable pointwise_table(int inputs, int params);
+void finish_pointwise(Pointwise& p);
+
+template <class Op>
+std::string pointwise_text() {
+  if constexpr (requires { Op::signature; }) return Op::signature;
+  else {
+    static_assert(Op::params <= 1, "an op with several parameters names them in its signature");
+    return concat(Op::name,
+                  Op::inputs == 1   ? "(Tensor input"
+                  : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other"
+                                    : "(Tensor input, Tensor other, Tensor third",
+                  Op::params ? ", float n)" : ")");
+  }
+}
+
+template <class Op>
+OpTable pointwise_table() {
+  static const std::string text = pointwise_text<Op>();
+  OpTable t = pointwise_table(Op::inputs, Op::params);
+  t.name = Op::name;
+  t.text = text.c_str();
+  t.doc = Op::doc;
+  t.module = Op::module;
+  t.former = Op::former;
+  if constexpr (requires { Op::grad_name; }) t.grad_name = Op::grad_name;
+  t.form = is_differentiable_op<Op>() ? Form::Partial : Form::NonDifferentiable;
+  if constexpr (requires { Op::full_on_cuda; }) t.autocast = Autocast::FullOnCuda;
+  t.function = Op::function;
+  t.method = Op::method;
+  t.inplace = Op::inplace;
+  t.whole_history = Op::whole_history;
+  return t;
+}
 
 template <class Op>
 Pointwise make_pointwise() {
-  Pointwise p{};
-  p.name = Op::name;
+  Pointwise p(pointwise_table<Op>());
   p.inputs = Op::inputs;
   p.params = Op::params;
-  p.types = Op::types;
-  p.result = Op::result;
+  p.elements = Op::types;
+  p.promotes = Op::result;
   p.cost = Op::cost;
   p.selects = Op::selects;
   p.vanishes = Op::vanishes;
-  p.whole_history = Op::whole_history;
   p.wide_numbers = Op::wide_numbers;
   p.any_sign = Op::wraps || requires { Op::any_sign; };
   p.takes_float8 = requires { Op::takes_float8; };
   p.moves = requires { Op::moves; };
-  p.full_on_cuda = requires { Op::full_on_cuda; };
   if constexpr (requires { &Op::validate; }) p.validate = Op::validate;
-  p.differentiable = is_differentiable_op<Op>();
   if constexpr (has(Op::types, Types::Float)) {
     add_forward<Op, float>(p);
     add_forward<Op, double>(p);
@@ -423,8 +451,7 @@ Pointwise make_pointwise() {
     if constexpr (Op::inputs > 1) add_partial<Op, 1>(p);
     if constexpr (Op::inputs > 2) add_partial<Op, 2>(p);
   }
-  if constexpr (requires { Op::grad_name; }) finish_pointwise(p, Op::grad_name);
-  else finish_pointwise(p, nullptr);
+  finish_pointwise(p);
   if constexpr (requires { Op::number_grad_name; }) {
     p.number_node = p.node;
     p.number_node.name = Op::number_grad_name;
@@ -432,7 +459,7 @@ Pointwise make_pointwise() {
   return p;
 }
 
-void register_pointwise(const Pointwise& p, const OpInfo& info, const char* aliases);
+void register_pointwise(const Pointwise& p, const char* domain, const char* aliases);
 
 }  // namespace detail
 
@@ -463,35 +490,9 @@ Var apply(const X&... inputs) {
   return run_pointwise(pointwise_info<Op>(), in, nullptr);
 }
 
-template <class Op>
-OpInfo describe_pointwise() {
-  OpInfo info;
-  std::string text;
-  if constexpr (requires { Op::signature; }) text = Op::signature;
-  else {
-    static_assert(Op::params <= 1, "an op with several parameters names them in its signature");
-    text =
-        std::string(Op::name) + (Op::inputs == 1   ? "(Tensor input"
-                                 : Op::inputs == 2 ? "(Tensor|Number input, Tensor|Number other"
-                                                   : "(Tensor input, Tensor other, Tensor third");
-    text += Op::params ? ", float n)" : ")";
-  }
-  info.signature = Signature(text.c_str());
-  info.name = info.signature.name();
-  info.doc = Op::doc;
-  info.module = Op::module;
-  info.domain = Op::domain;
-  info.former = Op::former;
-  info.function = Op::function;
-  info.method = Op::method;
-  info.inplace = Op::inplace;
-  return info;
-}
-
-#define RL_POINTWISE(Op)                                                                        \
-  [[maybe_unused]] static const bool registered_##Op =                                          \
-      (detail::register_pointwise(pointwise_info<Op>(), describe_pointwise<Op>(), Op::aliases), \
-       true);
+#define RL_POINTWISE(Op)                               \
+  [[maybe_unused]] static const bool registered_##Op = \
+      (detail::register_pointwise(pointwise_info<Op>(), Op::domain, Op::aliases), true);
 
 // Whether `in` shares memory with `into` otherwise than element by element. Raises where both are
 // dense, as torch does; true asks the caller for a copy.

@@ -7,14 +7,13 @@
 
 namespace rl {
 
-// Types are settled as for one sample: there, a tensor may have no
-// dimensions and so no say in them.
 // A number of Python, or one of the host's beside tensors of another device: the same for all samples.
 static bool stays_number(const Var& v) {
   bool host = devices_mix && v.dim() == 0 && v.device() == kHost && !batch_of(v.get());
   return v->wrapped_number || host;
 }
 
+// Types are settled as for one sample: there, a tensor may have no dimensions and so no say in them.
 Var run_batched(const Pointwise& op, const Var* in, const double* params,
                 const HiddenDims& hidden) {
   Promotion promotion;
@@ -24,14 +23,13 @@ Var run_batched(const Pointwise& op, const Var* in, const double* params,
     rank = std::max(rank, in[i].dim());
   }
   DType common = promotion.result();
-  Plain plain;
   Var physical[3];
   for (int i = 0; i < op.inputs; i++) {
     bool weak = in[i].dim() == 0 && in[i].dtype() != common && in[i].dtype() != DType::Bool;
     physical[i] = stays_number(in[i]) ? in[i] : hidden.front(in[i], rank - in[i].dim());
     if (weak && !in[i]->wrapped_number) physical[i] = ops::to(physical[i], common);
   }
-  return hidden.hide(run_pointwise(op, physical, params));
+  return run_pointwise(op, physical, params);
 }
 
 HiddenDims bring_front(std::initializer_list<Var*> tensors) {
@@ -65,7 +63,7 @@ Var write_batched(const Pointwise& op, const Var* in, const double* params, Tens
   if (!(into->sizes == result.sizes()))
     fail("output with shape ", into->sizes, " doesn't match the broadcast shape ", result.sizes());
   check_batched_write(into, result.get());
-  if (!op.differentiable) {
+  if (!op.differentiable()) {
     ops::copy_(Var(into), ops::to(result, into->dtype));  // its history ends here
     return Var(into);
   }

@@ -6,7 +6,7 @@
 
 namespace rl {
 
-// The op on all samples at once.
+// The op on all samples at once; its result has their dimensions in front.
 Var run_batched(const Pointwise& op, const Var* in, const double* params, const HiddenDims& hidden);
 
 // Gives these tensors (none stays none) the hidden dimensions that they have together, in front of

@@ -40,40 +40,6 @@ Var widened(const Var& t, DType dtype) {
   return narrow ? ops::to(t, dtype) : t;
 }
 
-// g times the partial in one pass; `in` and `out` only where it reads them.
-Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
-                    const double* params) {
-  const auto& partial = op.partial[i];
-  const Tensor* operands[kernel::kMaxOperands] = {g.get()};
-  for (int k = 0; k < op.inputs; k++)
-    if (in[k]) operands[k + 1] = in[k].get();
-  if (out) operands[op.inputs + 1] = out.get();
-  Flat flat;
-  if (flat.take(operands, op.inputs + 2, g.get())) {
-    kernel::Lanes kernel = partial.kernel[int(g->dtype)];
-    if (!kernel) fail_dtype(op, g->dtype);
-    Var result = empty(g->sizes, g->dtype, g->device());
-    int64_t size = itemsize(g->dtype);
-    Launch launch(double(g->numel) * op.cost,
-                  {result.get(), operands[0], operands[1], operands[2], operands[3], operands[4]});
-    on(result).pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
-                              flat.singles, size, g->numel, op.cost);
-    return result;
-  }
-  DType common = g->dtype;
-  for (int k = 1; k <= op.inputs + 1; k++)
-    if (operands[k] && !operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
-  DType compute = compute_type(common);
-  kernel::Lanes kernel = partial.kernel[int(compute)];
-  if (!kernel) fail_dtype(op, compute);
-  Ints sizes = g->sizes;
-  for (int k = 1; k <= op.inputs + 1; k++)
-    if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
-  Var result = empty_pointwise(operands, op.inputs + 2, sizes, common);
-  run_general(kernel, params, compute, compute, op.cost, result.get(), operands, op.inputs + 2);
-  return result;
-}
-
 // g * d, differentiable. An infinite g alone is stopped where d may vanish: it has slopes there.
 Var scaled(const Pointwise& op, const Var& g, const Var& d) {
   if (!op.selects) return g * d;
@@ -113,8 +79,8 @@ void apply(Node* node, Pass& pass) {
   for (int i = 0; i < kept.op->inputs; i++) {
     if (!node->edges[i].node || !pass.wants(i)) continue;
     Var& result = pass.results[i];
-    result = kept.op->differentiable ? gradient(*kept.op, i, g, kept, node, pass)
-                                     : ops::zeros(g.sizes(), g.dtype(), g.device());
+    result = kept.op->differentiable() ? gradient(*kept.op, i, g, kept, node, pass)
+                                       : ops::zeros(g.sizes(), g.dtype(), g.device());
     if (structural_zeros) [[unlikely]]
       result = math::where(g == Var(0), Var(0), result);
     if (kept.op->whole_history && pass.create_graph) bind_history(result, node);
@@ -123,19 +89,17 @@ void apply(Node* node, Pass& pass) {
 
 void each_saved(Node* node, SavedVisitor& visitor) {
   Kept& kept = node->payload<Kept>();
-  static const char* const names[] = {"self", "other", "third"};
-  const Signature* s = kept.op->signature;
   for (int i = 0; i < kept.op->inputs; i++)
-    visitor.visit(kept.in[i], s ? s->params()[size_t(i)].name.c_str() : names[i]);
+    visitor.visit(kept.in[i], kept.op->signature.params()[size_t(i)].name.c_str());
   visitor.visit(kept.out, "result");
 }
 
 // _saved_<parameter>.
 PyObject* attribute(Node* node, const char* name) {
   Kept& kept = node->payload<Kept>();
-  if (std::strncmp(name, "_saved_", 7) != 0 || !kept.op->signature) return nullptr;
+  if (std::strncmp(name, "_saved_", 7) != 0) return nullptr;
   for (int i = 0; i < kept.op->params; i++)
-    if (kept.op->signature->params()[size_t(kept.op->inputs + i)].name == name + 7)
+    if (kept.op->signature.params()[size_t(kept.op->inputs + i)].name == name + 7)
       return kept.params[i] == std::floor(kept.params[i]) ? PyLong_FromDouble(kept.params[i])
                                                           : PyFloat_FromDouble(kept.params[i]);
   return nullptr;
@@ -144,6 +108,39 @@ PyObject* attribute(Node* node, const char* name) {
 void destroy(Node* node) { node->payload<Kept>().~Kept(); }
 
 }  // namespace
+
+Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
+                    const double* params) {
+  const auto& partial = op.partial[i];
+  const Tensor* operands[kernel::kMaxOperands] = {g.get()};
+  for (int k = 0; k < op.inputs; k++)
+    if (has(partial.saves, Save(1 << k))) operands[k + 1] = in[k].get();
+  if (out) operands[op.inputs + 1] = out.get();
+  Flat flat;
+  if (flat.take(operands, op.inputs + 2, g.get())) {
+    kernel::Lanes kernel = partial.kernel[int(g->dtype)];
+    if (!kernel) fail_dtype(op, g->dtype);
+    Var result = empty(g->sizes, g->dtype, g->device());
+    int64_t size = itemsize(g->dtype);
+    Launch launch(double(g->numel) * op.cost,
+                  {result.get(), operands[0], operands[1], operands[2], operands[3], operands[4]});
+    on(result).pointwise_flat(kernel, params, result->data(), size, flat.data, op.inputs + 2,
+                              flat.singles, size, g->numel, op.cost);
+    return result;
+  }
+  DType common = g->dtype;
+  for (int k = 1; k <= op.inputs + 1; k++)
+    if (operands[k] && !operands[k]->wrapped_number) common = promote(common, operands[k]->dtype);
+  DType compute = compute_type(common);
+  kernel::Lanes kernel = partial.kernel[int(compute)];
+  if (!kernel) fail_dtype(op, compute);
+  Ints sizes = g->sizes;
+  for (int k = 1; k <= op.inputs + 1; k++)
+    if (operands[k]) sizes = broadcast(sizes, operands[k]->sizes);
+  Var result = empty_pointwise(operands, op.inputs + 2, sizes, common);
+  run_general(kernel, params, compute, compute, op.cost, result.get(), operands, op.inputs + 2);
+  return result;
+}
 
 Node* make_node(const Pointwise& op, const Var* in, const double* params,
                 const Tensor* overwritten) {
@@ -179,21 +176,20 @@ void finish_node(Node* node, Tensor* out) {
   created(node);
 }
 
-Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& out, int level) {
+Var pushed(const Pointwise& op, const Var* in, const double* params, const Push& push) {
+  const Var& out = push.out();
   Var at[3], sum;
-  for (int k = 0; k < op.inputs; k++) at[k] = widened(below(in[k], level), out.dtype());
+  for (int k = 0; k < op.inputs; k++) at[k] = widened(in[k], out.dtype());
   ChoiceType type(out.dtype());
   for (int k = 0; k < op.inputs; k++) {
-    Var t = widened(tangent_of(in[k], level), out.dtype());
+    Var t = widened(push.t(k), out.dtype());
     if (!t) continue;
     const auto& partial = op.partial[k];
     if (partial.unit == -1) t = ops::neg(t);
     if (partial.unit == 0) t = scaled(op, t, partial.tensor(at, params, out));
     sum = sum ? sum + t : t;
   }
-  sum = is_complex(out.dtype()) ? sum : ops::real(sum);
-  if (op.whole_history) bind_history(sum, Vars(at, at + op.inputs));
-  return sum;
+  return is_complex(out.dtype()) ? sum : ops::real(sum);
 }
 
 void leave_unfinished(Node* node, Tensor* into) {
@@ -206,12 +202,15 @@ void leave_unfinished(Node* node, Tensor* into) {
   PyErr_Restore(type, value, trace);
 }
 
-void set_rules(NodeClass& cls) {
+NodeClass pointwise_node(const char* name) {
+  NodeClass cls{};
+  cls.name = name;
   cls.apply = apply;
   cls.each_saved = each_saved;
   cls.attribute = attribute;
   cls.destroy = destroy;
   cls.payload = sizeof(Kept);
+  return cls;
 }
 
 }  // namespace rl

@@ -59,9 +59,12 @@ Node* make_node(const Pointwise& op, const Var* in, const double* params,
 void finish_node(Node* node, Tensor* out);
 // A hook raised after the values were written: the history says so, but cannot be run.
 void leave_unfinished(Node* node, Tensor* into);
-// The tangent of the result at one level: each partial times the tangent of its input.
-Var pushed(const Pointwise& op, const Var* in, const double* params, const Var& out, int level);
-void set_rules(NodeClass& cls);
+// g times the partial by input i, in one pass; `out` only where it reads it.
+Var kernel_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const Var& out,
+                    const double* params);
+// The tangent of the result: each partial times the tangent of its input.
+Var pushed(const Pointwise& op, const Var* in, const double* params, const Push& push);
+NodeClass pointwise_node(const char* name);
 
 // While a derivative is read as a tensor expression: the type of a choice between two numbers.
 extern constinit thread_local int choice_dtype;

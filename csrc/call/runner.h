@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "call/call.h"
+#include "call/call_node.h"
 #include "call/formula.h"
 
 namespace rl::detail {
@@ -166,21 +167,23 @@ struct Runner<Op, R (*)(A...)> {
     t.reads_numbers = requires { Op::reads_numbers; };
     t.sees_batches = requires { Op::sees_batches; };
     t.any_devices = requires { Op::any_devices; };
-    t.forward = [](Values args, void* result) {
+    t.forward = [](const OpRecord&, Values args, void* result) {
       *static_cast<R*>(result) = Op::forward(argument<I>(args)...);
     };
     if constexpr (requires { &Op::batched; })
-      t.batched = [](const HiddenDims& hidden, Values args, void* result) {
+      t.batched = [](const OpRecord&, const HiddenDims& hidden, Values args, void* result) {
         *static_cast<R*>(result) = Op::batched(hidden, argument<I>(args)...);
       };
     if constexpr (requires { &Op::vjp; })
       t.vjp = [](Back& b, Node* node, const char* block) { Op::vjp(b, kept<I>(node, block)...); };
     if constexpr (requires { &Op::jvp; })
-      t.jvp = [](Push& p, Values args) { Op::jvp(p, argument<I>(args)...); };
+      t.jvp = [](const OpRecord&, Push& p, Values args) { Op::jvp(p, argument<I>(args)...); };
     if constexpr (requires { &Op::into; })
       t.into = [](Tensor* into, bool inplace, Values args) {
         Op::into(into, inplace, argument<I>(args)...);
       };
+    t.prepare = prepare_call;
+    t.finish = finish_call;
     t.make_result = [](void* result) { new (result) R{}; };
     t.drop_result = [](void* result) { static_cast<R*>(result)->~R(); };
     t.to_python = [](const Signature& s, void* result) {

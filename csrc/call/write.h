@@ -29,6 +29,10 @@ inline bool may_repeat(const Tensor* self, const Var& value, const char* op) {
   return true;
 }
 
+// Raise unless a result of this type may be written, and unless what is written to has no gradients.
+void check_cast(DType result, DType into);
+void check_out(bool requires_grad, const Tensor* into, const char* name);
+
 // Runs write() on self's memory and makes Op, applied to args, part of self's history. Whatever
 // may fail on the user's arguments is checked before, so that a refused call changes nothing.
 template <class Op, class Write, class... A>
@@ -67,13 +71,8 @@ void replace_inplace(Tensor* self, const char* name, const Result& result) {
 // out=: the result's elements go into a tensor that is resized to hold them.
 inline void write_out(Tensor* into, const Var& result, const char* name) {
   if (levels_of(result.get()) | levels_of(into)) refuse_out(name);
-  if (modes.records() && (requires_grad(result.get()) || requires_grad(into)))
-    fail(name,
-         "(): functions with out=... arguments don't support automatic differentiation, "
-         "but one of the arguments requires grad.");
-  if (category(result.dtype()) > category(into->dtype))
-    fail("result type ", info(result.dtype()).tensor_name,
-         " can't be cast to the desired output type ", info(into->dtype).tensor_name);
+  check_out(requires_grad(result.get()), into, name);
+  check_cast(result.dtype(), into->dtype);
   check_writable(into);
   resize_output(into, result.sizes(), result->strides);
   prepare_write(into, "out=");

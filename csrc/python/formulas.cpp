@@ -72,9 +72,9 @@ bool add_formulas(PyObject* entry, const Pointwise& op) {
               put_new(entry, "parameters", PyLong_FromLong(op.params)) &&
               put_new(entry, "partials", each(formula_tree));
   // Formulas of integers are read as such only where there are no others.
-  bool real = op.forward[int(DType::F64)];
+  bool real = op.lanes[int(DType::F64)];
   for (const Element& element : kElements) {
-    if (element.real != real || !op.forward[int(element.dtype)]) continue;
+    if (element.real != real || !op.lanes[int(element.dtype)]) continue;
     auto text = [&](Formula formula) {
       return PyUnicode_FromString(formula_text(formula, element.name).c_str());
     };
@@ -121,7 +121,7 @@ PyObject* run_formula(PyObject*, PyObject* args) {
     for (int i = 0; i < op.params; i++) params[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
     if (PyErr_Occurred()) return nullptr;
     int d = int(first->dtype);
-    kernel::Lanes kernel = part < 0 ? op.forward[d] : op.partial[part].kernel[d];
+    kernel::Lanes kernel = part < 0 ? op.lanes[d] : op.partial[part].kernel[d];
     check(kernel, "_run_formula: ", op.name, " has no kernel for this dtype");
     Var out = empty(first->sizes, part < 0 ? op.produced[d] : first->dtype, first->device());
     kernel(out->data(), data, params, first->numel);

@@ -274,7 +274,7 @@ PyObject* node_kept(PyObject* o, void*) {
 
 PyObject* node_op(PyObject* o, void*) {
   const OpRecord* op = as_node(o)->cls->op;
-  return op ? PyUnicode_FromString(op->name()) : new_reference(Py_None);
+  return op ? PyUnicode_FromString(op->name) : new_reference(Py_None);
 }
 
 PyObject* node_freed(PyObject* o, void*) { return PyBool_FromLong(as_node(o)->freed); }

@@ -13,7 +13,7 @@
 #include "autograd/profile.h"
 #include "call/arguments.h"
 #include "call/layout.h"
-#include "call/pointwise.h"
+#include "call/write.h"
 #include "ops/functions.h"
 #include "python/overrides.h"
 
@@ -40,13 +40,8 @@ OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 void check_result(const OpInfo& op, const Tensor* into, PyObject* result) {
   if (!is_tensor(result)) fail_as(PyExc_TypeError, "out= needs an op with one result");
   auto* r = reinterpret_cast<Tensor*>(result);
-  if (requires_grad(r) || (modes.records() && requires_grad(into)))
-    fail(op.name,
-         "(): functions with out=... arguments don't support automatic "
-         "differentiation, but one of the arguments requires grad.");
-  if (r->dtype != into->dtype && category(r->dtype) > category(into->dtype))
-    fail("result type ", info(r->dtype).tensor_name, " can't be cast to the desired output type ",
-         info(into->dtype).tensor_name);
+  check_out(requires_grad(r), into, op.name.c_str());
+  check_cast(r->dtype, into->dtype);
   check_writable(into);
 }
 
@@ -143,9 +138,7 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
     if (!is_tensor(object) || !(result.sizes() == self->sizes))
       fail(op.name, "_: output with shape ", self->sizes, " doesn't match the result's shape ",
            is_tensor(object) ? result.sizes() : Ints());
-    if (result->dtype != self->dtype && category(result->dtype) > category(self->dtype))
-      fail("result type ", info(result->dtype).tensor_name,
-           " can't be cast to the desired output type ", info(self->dtype).tensor_name);
+    check_cast(result->dtype, self->dtype);
     bool changed = result.get() != before.get();
     before = {};
     if (batched_tensors) check_batched_write(self, result.get());

@@ -86,7 +86,7 @@ struct Plan {
     alignas(kLine) char room[(kMaxOperands + 1) * (kBlock * 16 + kLine)];
     int last = ndim - 1;
     const char* in[kMaxOperands] = {};
-    bool direct[kMaxOperands + 1], constant[kMaxOperands + 1];
+    bool direct[kMaxOperands + 1] = {}, constant[kMaxOperands + 1];
     for (int k = 0; k < operands; k++) {
       int64_t step = strides[k][last], size = itemsize(dtype[k]);
       direct[k] = dtype[k] == target[k] && (step == size || n == 1);

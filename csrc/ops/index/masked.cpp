@@ -68,7 +68,7 @@ void run_pointwise_into(Tensor* into, const Var* in) {
   const Pointwise& where = find_pointwise("where");
   DType moved = moved_as(into->dtype), compute = compute_type(moved);
   kernel::PointwiseCall call{};
-  call.lanes = where.forward[int(compute)];
+  call.lanes = where.lanes[int(compute)];
   call.compute = call.produced = compute;
   call.cost = 1;
   call.inputs = 3;

@@ -2,8 +2,7 @@
 #include "ops/loss/loss.h"
 
 #include "call/broadcast.h"
-#include "call/pointwise.h"
-#include "kernels/kernels.h"
+#include "call/pointwise_node.h"
 
 namespace rl {
 
@@ -159,40 +158,6 @@ struct WeightedLogitsTerm : Ternary<WeightedLogitsTerm> {
   template <class V> static V partial2(V x, V t, V, V) { return t * log_one_plus_exp_minus(x); }
 };
 
-// g times the derivative by input i, in one pass.
-Var fused_gradient(const Pointwise& op, int i, const Var& g, const Var* in, const double* params) {
-  const auto& partial = op.partial[i];
-  Ints sizes = g.sizes();
-  DType common = g.dtype();
-  for (int k = 0; k < op.inputs; k++) {
-    if (!has(partial.saves, Save(1 << k))) continue;
-    sizes = broadcast(sizes, in[k].sizes());
-    common = promote(common, in[k].dtype());
-  }
-  Var out = empty(sizes, common, g.device());
-  Ints strides[4];
-  kernel::PointwiseCall call{};
-  call.lanes = partial.kernel[int(compute_type(common))];
-  call.params = params;
-  call.compute = call.produced = compute_type(common);
-  call.inputs = op.inputs + 1;
-  call.cost = op.cost;
-  call.sizes = out.sizes().data();
-  call.ndim = out.dim();
-  call.out = {out->data(), out->strides.data(), common};
-  auto operand = [&](int at, const Var& v) {
-    strides[at] = broadcast_strides(v.get(), sizes);
-    call.in[at] = {v->data(), strides[at].data(), v.dtype()};
-  };
-  operand(0, g);
-  for (int k = 0; k < op.inputs; k++)
-    if (has(partial.saves, Save(1 << k))) operand(k + 1, in[k]);
-  Launch launch(double(out.numel()) * op.cost,
-                {out.get(), g.get(), in[0].get(), in[1].get(), in[2].get()});
-  on(out).pointwise(call);
-  return out;
-}
-
 // A loss as one node: the terms, times `weight`, reduced.
 template <class Term>
 struct ElementLoss : General {
@@ -237,7 +202,7 @@ struct ElementLoss : General {
     for (int i = 0; i < op.inputs; i++) {
       if (!b.wants(i)) continue;
       if (b.create_graph()) b[i] = g * op.partial[i].tensor(in, &parameter, {});
-      else b[i] = fused_gradient(op, i, g, in, &parameter);
+      else b[i] = kernel_gradient(op, i, g, in, {}, &parameter);
     }
   }
 

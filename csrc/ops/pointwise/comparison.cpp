@@ -1,4 +1,4 @@
-// Comparisons, logic and bits. None has a derivative.
+// Comparisons, tests of single elements, logic and bits. None has a derivative.
 #include "call/pointwise.h"
 
 namespace rl {
@@ -186,6 +186,33 @@ struct IsFinite : Unary<IsFinite> {
   }
 };
 RL_POINTWISE(IsFinite)
+
+#define RL_TEST(Type, function, kinds, text, more, expression)  \
+  struct Type : Unary<Type> {                                   \
+    more static constexpr auto name = #function;                \
+    static constexpr auto doc = #function "(x): whether " text; \
+    static constexpr Types types = kinds;                       \
+    static constexpr Result result = Result::Bool;              \
+    static constexpr bool differentiable = false;               \
+    static constexpr bool inplace = false;                      \
+    template <class V> static auto value(V x) { expression }    \
+  };                                                            \
+  RL_POINTWISE(Type)
+// clang-format off
+RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.", RL_BY_VALUE,
+  if constexpr (std::is_integral_v<V>) return false;
+  else return both(x > V(0), isnan(x - x));)
+RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.", RL_BY_VALUE,
+  if constexpr (std::is_integral_v<V>) return false;
+  else return both(x < V(0), isnan(x - x));)
+RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.", RL_BY_VALUE,
+  if constexpr (is_complex_v<V>) return x.imag() == 0;
+  else return either(x == x, x != x);)
+RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
+  if constexpr (std::is_integral_v<V>) return x < V(0);
+  else return copysign(V(1), x) < V(0);)
+// clang-format on
+#undef RL_TEST
 
 }  // namespace
 }  // namespace rl

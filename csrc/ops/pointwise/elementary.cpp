@@ -460,66 +460,6 @@ struct Ldexp : Binary<Ldexp> {
 };
 RL_POINTWISE(Ldexp)
 
-struct FloatPower : Composite {
-  static constexpr auto signature = "float_power(Tensor|Number input, Tensor|Number exponent)";
-  static constexpr auto doc = "float_power(x, exponent): the power, computed in double precision.";
-  static constexpr bool inplace = true;
-  static DType wide(const Var& a, const Var& b) {
-    return is_complex(a.dtype()) || is_complex(b.dtype()) ? DType::C128 : DType::F64;
-  }
-  static Var forward(const Var& input, const Var& exponent) {
-    DType dtype = wide(input, exponent);
-    Var base = ops::to(input, dtype);
-    if (exponent->wrapped_number) return ops::pow_number(base, exponent);
-    return pow(base, ops::to(exponent, dtype));
-  }
-  static void into(Tensor* into, bool inplace, const Var& input, const Var& exponent) {
-    DType dtype = wide(input, exponent);
-    check(!inplace || into->dtype == dtype, "the base given to float_power_ has dtype ",
-          info(into->dtype).tensor_name, " but the operation's result requires dtype ",
-          info(dtype).tensor_name);
-    const Var in[] = {ops::to(input, dtype), ops::to(exponent, dtype)};
-    run_pointwise(find_pointwise("pow"), in, nullptr, into, inplace);
-  }
-};
-RL_OP(FloatPower)
-
-struct DivRounded : Composite {
-  static constexpr auto signature =
-      "div(Tensor|Number input, Tensor|Number other, *, str? rounding_mode)";
-  static constexpr auto doc =
-      "div(a, b, rounding_mode): the quotient, rounded towards zero ('trunc') or down ('floor').";
-  static constexpr bool inplace = true;
-  static Var run(const Var& input, const Var& other, const std::optional<std::string>& mode,
-                 Tensor* into, bool inplace) {
-    check(!mode || *mode == "trunc" || *mode == "floor",
-          "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
-          mode.value_or(""), "'");
-    static const Pointwise plain = renamed(find_pointwise("div"), "DivBackward2"),
-                           trunc = renamed(find_pointwise("trunc_divide"), "DivBackward2"),
-                           floor = renamed(find_pointwise("floor_divide"), "DivBackward2");
-    const Var in[] = {input, other};
-    return run_pointwise(!mode              ? plain
-                         : *mode == "trunc" ? trunc
-                                            : floor,
-                         in, nullptr, into, inplace);
-  }
-  static Var forward(const Var& input, const Var& other, const std::optional<std::string>& mode) {
-    return run(input, other, mode, nullptr, false);
-  }
-  static void into(Tensor* into, bool inplace, const Var& input, const Var& other,
-                   const std::optional<std::string>& mode) {
-    run(input, other, mode, into, inplace);
-  }
-};
-RL_OP(DivRounded)
-
-struct DivideRounded : DivRounded {
-  static constexpr auto signature =
-      "divide(Tensor|Number input, Tensor|Number other, *, str? rounding_mode)";
-};
-RL_OP(DivideRounded)
-
 struct NanToNumKernel : Hidden<NanToNumKernel, 1> {
   static constexpr auto name = "nan_to_num";
   static constexpr auto signature =
@@ -575,35 +515,6 @@ struct NanToNum : Composite {
   }
 };
 RL_OP(NanToNum)
-
-#define RL_TEST(Type, function, kinds, text, more, expression)  \
-  struct Type : Unary<Type> {                                   \
-    more static constexpr auto name = #function;                \
-    static constexpr auto doc = #function "(x): whether " text; \
-    static constexpr Types types = kinds;                       \
-    static constexpr Result result = Result::Bool;              \
-    static constexpr bool differentiable = false;               \
-    static constexpr bool inplace = false;                      \
-    template <class V> static auto value(V x) { expression }    \
-  };                                                            \
-  RL_POINTWISE(Type)
-// clang-format off
-#define RL_BY_VALUE static constexpr bool any_sign = true, takes_float8 = true;
-RL_TEST(IsPosInf, isposinf, Types::RealBool, "x is plus infinity.", RL_BY_VALUE,
-  if constexpr (std::is_integral_v<V>) return false;
-  else return both(x > V(0), isnan(x - x));)
-RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.", RL_BY_VALUE,
-  if constexpr (std::is_integral_v<V>) return false;
-  else return both(x < V(0), isnan(x - x));)
-RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.", RL_BY_VALUE,
-  if constexpr (is_complex_v<V>) return x.imag() == 0;
-  else return either(x == x, x != x);)
-RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
-  if constexpr (std::is_integral_v<V>) return x < V(0);
-  else return copysign(V(1), x) < V(0);)
-// clang-format on
-#undef RL_TEST
-#undef RL_BY_VALUE
 
 }  // namespace
 }  // namespace rl

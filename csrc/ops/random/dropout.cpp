@@ -49,10 +49,7 @@ void check_probability(double p, PyObject* error) {
 
 void check_dropout(const Var& input, double p) {
   check_probability(p, PyExc_RuntimeError);
-  check(is_differentiable(input.dtype()),
-        "dropout: result type Float can't be cast to the desired "
-        "output type ",
-        info(input.dtype()).tensor_name);
+  if (!is_differentiable(input.dtype())) check_cast(DType::F32, input.dtype());
 }
 
 double scale_of(double p) { return p == 1 ? 0 : 1 / (1 - p); }

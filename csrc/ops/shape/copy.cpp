@@ -549,7 +549,7 @@ void accumulate_into(Tensor* into, const Tensor* g) {
   }
   const Pointwise& add = find_pointwise("add");
   DType compute = compute_type(into->dtype);
-  kernel::Lanes kernel = add.forward[int(compute)];
+  kernel::Lanes kernel = add.lanes[int(compute)];
   if (into->contiguous && g->contiguous && into->dtype == g->dtype && compute == into->dtype &&
       into->sizes == g->sizes) {
     const char* in[2] = {into->data(), g->data()};
