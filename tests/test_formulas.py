@@ -6,6 +6,7 @@ numbers of every kind beside the kernels.
 
 import ctypes
 import itertools
+import os
 import shutil
 import subprocess
 
@@ -76,7 +77,8 @@ def source():
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    compiler = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+    names = (os.environ.get("CXX", "g++"), "c++", "clang++")
+    compiler = next(filter(None, map(shutil.which, names)), None)
     if compiler is None:
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("formulas")

@@ -159,6 +159,16 @@ class TestDistributions:
         assert torch.randint(0, 5, (2,), dtype=torch.uint8).dtype == torch.uint8
         assert torch.randint_like(torch.zeros(3), 5).dtype == torch.float32
 
+    def test_random_up_to_the_largest_integer(self):
+        """As a float it is a number that int64 has not, which processors convert in two ways."""
+        known = {
+            torch.float32: [3680554151084818432, 8967342507989925888],
+            torch.float64: [3680554060633924096, 8967342311199014912],
+        }
+        for dtype, expected in known.items():
+            torch.manual_seed(0)
+            assert torch.empty(2, dtype=dtype).random_(0, 2**63 - 1).tolist() == expected
+
     def test_randperm_is_a_permutation(self):
         for n in (0, 1, 2, 1000):
             assert sorted(torch.randperm(n).tolist()) == list(range(n))

@@ -258,6 +258,9 @@ class TestPythonProtocols:
         assert [10, 20, 30][torch.tensor(1)] == 20
         assert operator.index(torch.tensor([2])) == 2
         assert list(range(torch.tensor(3))) == [0, 1, 2]
+        for large in (2**53 + 1, 2**63 - 1):
+            with pytest.raises(IndexError, match=str(large)):
+                torch.arange(4).select(0, torch.tensor(large))
         with pytest.raises(TypeError, match="integer"):
             operator.index(torch.tensor(1.0))
         with pytest.raises((RuntimeError, ValueError)):

@@ -101,7 +101,7 @@ namespace {
 // A whole number, or a tensor of one element.
 int64_t to_int(const Signature& s, int i, PyObject* o) {
   bool plain = PyLong_CheckExact(o);
-  if (!plain && is_tensor(o)) return int64_t(tensor_to_double(as_tensor(o)));
+  if (!plain && is_tensor(o)) return ops::whole_number(alias(as_tensor(o)));
   PyObject* index = plain ? Py_NewRef(o) : PyNumber_Index(o);
   if (!index) throw PythonError{};
   int overflow;

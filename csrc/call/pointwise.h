@@ -285,8 +285,16 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
 // A formula is part of its loop, however long it is: called, it would not be vectorised.
 #define RL_WHOLE __attribute__((flatten))
 
+// Where the baseline has fused multiplication, GCC fuses parts of complex products in one way in its
+// vectors and in another in what is left over: bits would depend on an element's place.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__x86_64__)
+#define RL_UNFUSED __attribute__((optimize("fp-contract=off")))
+#else
+#define RL_UNFUSED
+#endif
+
 template <kernel::Lanes body>
-void plain_loop(char* out, const char* const* in, const double* params, int64_t n) {
+RL_UNFUSED void plain_loop(char* out, const char* const* in, const double* params, int64_t n) {
   body(out, in, params, n);
 }
 template <kernel::Lanes body>

@@ -211,11 +211,13 @@ void fill_normal(Tensor* t, double mean, double std, Generator* generator) {
 
 namespace {
 
-// An integer as a floating type keeps it.
+// An integer as a floating type keeps it. What int64 has not is its least one, on any machine.
 int64_t as_stored(DType d, int64_t x) {
-  if (d == DType::F64) return int64_t(double(x));
-  if (d == DType::F32) return int64_t(float(x));
-  return int64_t(d == DType::F16 ? float(F16(float(x))) : float(BF16(float(x))));
+  double kept = d == DType::F64   ? double(x)
+                : d == DType::F32 ? double(float(x))
+                : d == DType::F16 ? double(float(F16(float(x))))
+                                  : double(float(BF16(float(x))));
+  return std::abs(kept) < 0x1p63 ? int64_t(kept) : INT64_MIN;
 }
 
 // How far apart its neighbours are there.
