@@ -19,6 +19,7 @@ SCRIPTS = [
     "autograd",
     "elementwise",
     "rows",
+    "indexing",
     "gemm",
     "halves",
     "linalg",

@@ -26,6 +26,7 @@ INTEGERS = (-(2**63), -70, -3, -1, 0, 1, 2, 5, 63, 64, 100, 2**40)
 PARAMETERS = (0.5, 1.5, 2.0, 0.25)
 NARROW = {"next_half": torch.float16, "next_bfloat": torch.bfloat16}  # all that they are given
 ULPS = 64  # a kernel may take a product and a sum in one step
+LONG = {"laguerre", "laguerre_polynomial_l"}  # forty of them, whose terms cancel
 PRELUDE = """
 #include <cmath>
 #include <cstdint>
@@ -119,14 +120,14 @@ def run_text(library, number, element, part, columns, y, params):
     return whole if element == "int64_t" else real.astype(ELEMENTS[element])
 
 
-def close(text, kernel, element):
+def close(text, kernel, element, ulps):
     if element == "int64_t":
         return text == kernel
     kind = ELEMENTS[element]
     kernel = kernel.astype(kind)
     scale = np.maximum(np.abs(kernel), 0.01)
     with np.errstate(all="ignore"):
-        near = np.abs(text - kernel) <= ULPS * np.finfo(kind).eps * scale
+        near = np.abs(text - kernel) <= ulps * np.finfo(kind).eps * scale
     return near | (text == kernel) | (np.isnan(text) & np.isnan(kernel))
 
 
@@ -148,7 +149,7 @@ def test_the_text_says_what_the_kernel_does(number, entry, compiled):
             kernel = run_kernel(number, part, [np.ones_like(y), *inputs, y], params)
         y = np.ascontiguousarray(y.astype(inputs[0].dtype))
         text = run_text(compiled, number, element, part, columns, y, params)
-        same = close(text, kernel, element)
+        same = close(text, kernel, element, 8 * ULPS if entry["name"] in LONG else ULPS)
         where = np.flatnonzero(~same)[:5]
         shown = [([c[i] for c in inputs], text[i], kernel[i]) for i in where]
         assert same.all(), (entry["name"], element, part, shown)

@@ -111,6 +111,13 @@ using ScatterRun = void (*)(char* y, int64_t y_step, int64_t along, const char* 
 template <class T, Scatter mode>
 void scatter_run(char* y, int64_t y_step, int64_t along, const char* index, int64_t index_step,
                  const char* src, int64_t src_step, int64_t count) {
+  if (y_step == 0 && along == sizeof(T) && index_step == 8 && src_step == sizeof(T)) {
+    T* row = reinterpret_cast<T*>(y);
+    const int64_t* at = reinterpret_cast<const int64_t*>(index);
+    const T* from = reinterpret_cast<const T*>(src);
+    for (int64_t k = 0; k < count; ++k) row[at[k]] = combine<mode, T>(row[at[k]], from[k]);
+    return;
+  }
   for (int64_t k = 0; k < count; ++k) {
     T* to = reinterpret_cast<T*>(y + k * y_step + index_at(index + k * index_step) * along);
     *to = combine<mode, T>(*to, *reinterpret_cast<const T*>(src + k * src_step));
@@ -160,10 +167,9 @@ void index_select(int64_t itemsize, const void* x, const int64_t* index, void* y
 void index_add(DType d, void* y, const int64_t* index, const void* src, int64_t outer, int64_t n,
                int64_t inner, int64_t count, double alpha) {
   if (outer == 0 || inner == 0 || count == 0) return;
-  // Threads share outer and pieces of inner, of at least a cache line; the order in which an
-  // element is added to is the same for any pieces.
-  int64_t threads = thread_count();
-  int64_t width = ((inner + threads - 1) / threads + 15) / 16 * 16;
+  // Threads share outer and pieces of inner; the order in which an element is added to is the same
+  // for any pieces.
+  constexpr int64_t width = 256;
   int64_t pieces = (inner + width - 1) / width;
   visit(d, [&](auto zero) {
     using T = decltype(zero);
@@ -173,6 +179,14 @@ void index_add(DType d, void* y, const int64_t* index, const void* src, int64_t 
     parallel_for(outer * pieces, grain(work), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         int64_t o = p / pieces, j = p % pieces * width, w = std::min(width, inner - j);
+        if (inner == 1) {  // a call for each number would cost more than adding it
+          T* row = to + o * n;
+          for (int64_t c = 0; c < count; ++c) {
+            T& y = row[index[c]];
+            y = wrapping_add(y, wrapping_multiply(T(alpha), from[o * count + c]));
+          }
+          continue;
+        }
         for (int64_t c = 0; c < count; ++c) {
           add_scaled(to + (o * n + index[c]) * inner + j, from + (o * count + c) * inner + j,
                      T(alpha), w);
@@ -219,7 +233,9 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
   int64_t index_along = ndim ? index_strides[dim] : 0, src_along = ndim ? src_strides[dim] : 0;
   bool along_first = std::abs(index_along) <= std::abs(range.step(1)) || range.total == 1;
   ScatterRun run = choose_run(d, mode);
-  parallel_for(range.total, grain(length), [&](int64_t b, int64_t e) {
+  // Across dim a thread reads as many neighbours at a time as leave work for the others.
+  int64_t share = along_first ? 1 : std::min<int64_t>(128, range.total / 8);
+  parallel_for(range.total, std::max(grain(length), share), [&](int64_t b, int64_t e) {
     range.runs(b, e, [&](const int64_t* at, int64_t count) {
       char* to = static_cast<char*>(y) + at[0];
       const char* i = reinterpret_cast<const char*>(index) + at[1];
