@@ -14,10 +14,9 @@ struct Element {
   const char* name;
   DType dtype;
 };
-constexpr Element kElements[] = {{"float", DType::F32}, {"double", DType::F64},
-                                 {"uint8", DType::U8},  {"int64", DType::I64},
-                                 {"bool", DType::Bool}, {"C64", DType::C64},
-                                 {"C128", DType::C128}};
+constexpr Element kElements[] = {
+    {"float", DType::F32}, {"double", DType::F64}, {"uint8", DType::U8}, {"int64", DType::I64},
+    {"bool", DType::Bool}, {"C64", DType::C64},    {"C128", DType::C128}};
 
 // A formula as nested tuples (what is done, to which), names and numbers; parts that are used twice
 // are the same object. Null with an exception set.

@@ -156,10 +156,10 @@ struct Bits {
 template <class V> __device__ V other_lane(V x, int mask) {
   union {
     V value;
-    unsigned words[sizeof(V) / 4];
+    unsigned words[(sizeof(V) + 3) / 4];
   } from, to;
   from.value = x;
-  for (int i = 0; i < int(sizeof(V) / 4); i++)
+  for (int i = 0; i < int(sizeof(V) + 3) / 4; i++)
     to.words[i] = __shfl_xor_sync(0xffffffffu, from.words[i], mask);
   return to.value;
 }
