@@ -112,6 +112,9 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
     def test_graphs(self, emulator):
         check(emulator, "check_graphs.py", "-k", "not nadam and not radam")
 
+    def test_numbers(self, emulator):
+        check(emulator, "check_numbers.py")
+
     def test_shared_memory(self, emulator):
         check(emulator, "check_sharing.py")
 
@@ -139,7 +142,8 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
 
     def test_ops(self, emulator):
         # A sample of the law; tools/cuda_check runs all of it.
-        check(emulator, "check_ops.py", "-k", "float32", RUSHLIGHT_CUDA_PART="0/16")
+        selected = "float32 or complex64"
+        check(emulator, "check_ops.py", "-k", selected, RUSHLIGHT_CUDA_PART="0/16")
 
 
 SMALL = "import rushlight as torch; x = torch.ones(3, device='cuda'); "

@@ -24,7 +24,7 @@ def main(folder: str) -> None:
         for name, cells in json.loads(file.read_text()).items():
             found.setdefault(name, {}).update(cells)
     columns = {c for cells in found.values() for c in cells}
-    columns = sorted(columns, key=lambda c: (c == "gradient", c))
+    columns = sorted(columns, key=lambda c: ("gradient" in c, c))
     lines = [f"| operation | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
     words = {"runs": "yes", "missing": "-"}
     for name in sorted(found):

@@ -154,6 +154,7 @@ RL_INLINE T sign(T x) {
 }
 Var sign(const Var& x);
 inline Symbol sign(const Symbol& x) {
+  if (Symbol::elements() == Elements::Complex) return call_symbol("sgn", {x});
   return operator_symbol("-", {operator_symbol(">", {x, 0}), operator_symbol("<", {x, 0})});
 }
 
@@ -163,7 +164,9 @@ RL_INLINE T conj(T x) {
   else return x;
 }
 Var conj(const Var& x);
-inline Symbol conj(const Symbol& x) { return x; }
+inline Symbol conj(const Symbol& x) {
+  return Symbol::elements() == Elements::Complex ? call_symbol("conj", {x}) : x;
+}
 
 // Whether the real part is not negative.
 template <Lane T>
@@ -173,6 +176,7 @@ RL_INLINE bool is_nonnegative(T x) {
 }
 Var is_nonnegative(const Var& x);
 inline Symbol is_nonnegative(const Symbol& x) {
+  if (Symbol::elements() == Elements::Complex) return operator_symbol(">=", {x, 0});
   return operator_symbol("!", {operator_symbol("<", {x, 0})});
 }
 
@@ -198,6 +202,9 @@ RL_OPERATOR(!=, "ne")
 #undef RL_OPERATOR
 inline Var operator-(const Var& a) { return math::call_pointwise("neg", {a}); }
 inline Symbol operator-(const Symbol& a) { return math::operator_symbol("-", {a}); }
-inline Symbol math::sigmoid(const Symbol& x) { return 1 / (1 + exp(-x)); }
+inline Symbol math::sigmoid(const Symbol& x) {
+  if (Symbol::elements() == Elements::Complex) return call_symbol("sigmoid", {x});
+  return 1 / (1 + exp(-x));
+}
 
 }  // namespace rl

@@ -365,6 +365,11 @@ Var run_pointwise(const Pointwise& op, const Var* in, const double* params, Tens
 
 const LanesInfo& formula_of(kernel::Lanes lanes) { return compiled().at(lanes); }
 
+Elements elements_of(DType d) {
+  if (is_complex(d)) return Elements::Complex;
+  return d == DType::Bool ? Elements::Bool : is_integral(d) ? Elements::Integer : Elements::Real;
+}
+
 const Pointwise& find_pointwise(const char* name) {
   auto it = table().find(name);
   if (it == table().end()) fail("internal error: no pointwise op named ", name);

@@ -100,6 +100,7 @@ struct LanesInfo {
   bool selects;
 };
 const LanesInfo& formula_of(kernel::Lanes lanes);
+Elements elements_of(DType d);
 // The same op, recorded under another grad_fn name.
 Pointwise renamed(const Pointwise& op, const char* grad_name);
 

@@ -18,6 +18,7 @@ bool same(const Expression& a, const Expression& b) {
 }
 
 thread_local std::vector<Expression> graph;
+thread_local Elements elements_of_graph = Elements::Real;
 
 Symbol add(const Expression& e) {
   for (uint32_t i = 0; i < graph.size(); i++)
@@ -64,7 +65,7 @@ class Writer {
     return nodes_[node].condition ? std::string(element_) + "(" + name(node) + ")" : name(node);
   }
   std::string condition(uint32_t node) const {
-    return nodes_[node].condition ? name(node) : "(" + name(node) + " != 0)";
+    return nodes_[node].condition ? name(node) : "(" + name(node) + " != " + literal(0) + ")";
   }
   std::string literal(double value) const {
     if (std::isnan(value)) return std::string(element_) + "(NAN)";
@@ -114,6 +115,8 @@ Symbol::Symbol(double literal) {
   node_ = add(e).node();
 }
 
+Elements Symbol::elements() { return elements_of_graph; }
+
 namespace math {
 
 Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments) {
@@ -135,8 +138,9 @@ Symbol where(Symbol condition, Symbol a, Symbol b) {
 
 }  // namespace math
 
-std::vector<Expression> expressions(Formula formula) {
+std::vector<Expression> expressions(Formula formula, Elements elements) {
   graph.clear();
+  elements_of_graph = elements;
   uint32_t root = formula().node();
   // What the formula made and does not use is left out.
   std::vector<bool> used(root + 1, false);
@@ -156,32 +160,8 @@ std::vector<Expression> expressions(Formula formula) {
   return all;
 }
 
-std::string formula_prelude() {
-  return special_functions() + R"(
-// The neighbour of a on the way to b among numbers of so many digits, the smallest of which is
-// 2^lowest and the largest below 2^top.
-RL_DEVICE double next_narrow(double a, double b, int digits, int lowest, int top) {
-  if (a != a || b != b) return a + b;
-  if (a == b) return b;
-  const double smallest = ldexp(1.0, lowest), largest = ldexp(2 - ldexp(1.0, 1 - digits), top - 1);
-  if (a == 0) return b > 0 ? smallest : -smallest;
-  const bool grows = (a < b) == (a > 0);
-  const double size = fabs(a);
-  if (size > largest) return copysign(grows ? size : largest, a);
-  int exponent;
-  const bool first = frexp(size, &exponent) == 0.5;
-  if (first && !grows) exponent -= 1;
-  const double step = ldexp(1.0, exponent - digits < lowest ? lowest : exponent - digits);
-  const double moved = grows ? size + step : size - step;
-  return copysign(moved > largest ? double(INFINITY) : moved, a);
-}
-RL_DEVICE double next_half(double a, double b) { return next_narrow(a, b, 11, -24, 16); }
-RL_DEVICE double next_bfloat(double a, double b) { return next_narrow(a, b, 8, -133, 128); }
-)";
-}
-
-std::string formula_text(Formula formula, const char* element) {
-  return Writer(expressions(formula), element).write();
+std::string formula_text(Formula formula, Elements elements, const char* element) {
+  return Writer(expressions(formula, elements), element).write();
 }
 
 }  // namespace rl

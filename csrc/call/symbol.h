@@ -2,7 +2,8 @@
 //
 // Symbols are handles of nodes in the graph that the thread builds at the moment; equal nodes are one,
 // so what a formula uses twice is computed once. A node is a number or a condition; literals keep
-// their value and get the precision of the element type when text is made.
+// their value and get the precision of the element type when text is made. A formula that means
+// something else for integers, truths or complex numbers asks the graph which of them it is for.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,9 @@
 #include <vector>
 
 namespace rl {
+
+// The kinds of numbers that a formula is read for.
+enum class Elements : uint8_t { Real, Integer, Bool, Complex };
 
 class Symbol {
  public:
@@ -23,6 +27,7 @@ class Symbol {
     return s;
   }
   uint32_t node() const { return node_; }
+  static Elements elements();  // of the graph
 
  private:
   Symbol() = default;
@@ -31,7 +36,7 @@ class Symbol {
 
 namespace math {
 
-// A function of C and CUDA, or one of formula_prelude().
+// A function of C and CUDA, or one of formula_prelude(). Names in is... are of conditions.
 Symbol call_symbol(const char* name, std::initializer_list<Symbol> arguments);
 // A prefix or infix operator.
 Symbol operator_symbol(const char* name, std::initializer_list<Symbol> arguments);
@@ -52,11 +57,13 @@ struct Expression {
 using Formula = Symbol (*)();
 
 // The nodes of a formula, each after those it uses; the last is its value.
-std::vector<Expression> expressions(Formula formula);
-// Statements that end in a return, for elements of type "float" or "double".
-std::string formula_text(Formula formula, const char* element);
-// The functions that formulas call and C lacks. RL_DEVICE stands before each.
-std::string formula_prelude();
+std::vector<Expression> expressions(Formula formula, Elements elements);
+// Statements that end in a return, for elements of a type that is written so.
+std::string formula_text(Formula formula, Elements elements, const char* element);
+// The functions that formulas of such elements call and C lacks. RL_DEVICE stands before each.
+std::string formula_prelude(Elements elements);
 std::string special_functions();  // those of kernels/cpu/special.h
+std::string complex_type();       // struct Complex and its operators
+std::string complex_functions();  // of it
 
 }  // namespace rl

@@ -13,17 +13,17 @@ namespace {
 struct Element {
   const char* name;
   DType dtype;
-  bool real;
 };
 constexpr Element kElements[] = {
-    {"float", DType::F32, true}, {"double", DType::F64, true}, {"int64_t", DType::I64, false}};
+    {"float", DType::F32}, {"double", DType::F64}, {"uint8", DType::U8}, {"int64", DType::I64},
+    {"bool", DType::Bool}, {"C64", DType::C64},    {"C128", DType::C128}};
 
 // A formula as nested tuples (what is done, to which), names and numbers; parts that are used twice
 // are the same object. Null with an exception set.
 PyObject* formula_tree(Formula formula) {
   std::vector<PyObject*> trees;
   bool failed = false;
-  for (const Expression& e : expressions(formula)) {
+  for (const Expression& e : expressions(formula, Elements::Real)) {
     PyObject* tree;
     if (e.code == Expression::Code::Literal) {
       tree = PyFloat_FromDouble(e.literal);
@@ -71,14 +71,15 @@ bool add_formulas(PyObject* entry, const Pointwise& op) {
   bool done = texts && put_new(entry, "formula", formula_tree(op.symbol)) &&
               put_new(entry, "parameters", PyLong_FromLong(op.params)) &&
               put_new(entry, "partials", each(formula_tree));
-  // Formulas of integers are read as such only where there are no others.
-  bool real = op.lanes[int(DType::F64)];
   for (const Element& element : kElements) {
-    if (element.real != real || !op.lanes[int(element.dtype)]) continue;
+    if (!op.lanes[int(element.dtype)]) continue;
+    Elements elements = elements_of(element.dtype);
     auto text = [&](Formula formula) {
-      return PyUnicode_FromString(formula_text(formula, element.name).c_str());
+      return PyUnicode_FromString(formula_text(formula, elements, element.name).c_str());
     };
-    PyObject* partials = done ? each(text) : nullptr;
+    // Integers have no derivatives.
+    bool whole = is_integral(element.dtype);
+    PyObject* partials = !done ? nullptr : whole ? PyList_New(0) : each(text);
     PyObject* value = done ? text(op.symbol) : nullptr;
     done = done && partials && value && PyList_Insert(partials, 0, value) == 0 &&
            PyDict_SetItemString(texts, element.name, partials) == 0;
@@ -130,7 +131,10 @@ PyObject* run_formula(PyObject*, PyObject* args) {
 }
 
 PyObject* formula_prelude_text(PyObject*, PyObject*) {
-  return PyUnicode_FromString(formula_prelude().c_str());
+  std::string all = complex_type();
+  for (Elements elements : {Elements::Real, Elements::Integer, Elements::Complex})
+    all += formula_prelude(elements);
+  return PyUnicode_FromString(all.c_str());
 }
 
 }  // namespace rl

@@ -16,10 +16,10 @@ from samples import function
 
 torch.backends.cudnn.allow_tf32 = False  # which the CPU knows nothing of
 
-DTYPES = [torch.float32, torch.int64]
+DTYPES = [torch.float32, torch.int64, torch.complex64]
 if os.environ.get("RUSHLIGHT_CUDA_ALL"):
     DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32,
-              torch.uint8, torch.bool, torch.complex64]  # fmt: skip
+              torch.uint8, torch.bool, torch.complex64, torch.complex128]  # fmt: skip
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-11, torch.float16: 4e-3, torch.bfloat16: 3e-2,
              torch.complex64: 2e-5, torch.complex128: 1e-11}  # fmt: skip
 CASES = list(sample_makers())
@@ -127,7 +127,8 @@ def test_values(name, make, dtype):
 
 
 def leaves(args, kwargs):
-    return [t for t in parts([args, list(kwargs.values())]) if t.is_floating_point()]
+    tensors = parts([args, list(kwargs.values())])
+    return [t for t in tensors if t.is_floating_point() or t.is_complex()]
 
 
 def gradients(f, args, kwargs):
@@ -135,21 +136,22 @@ def gradients(f, args, kwargs):
     results = [t for t in parts(f(*args, **kwargs)) if t.requires_grad]
     if not tensors or not results:
         return []
+    results = [torch.view_as_real(t) if t.is_complex() else t for t in results]
     total = sum(
         (t.float() * torch.arange(1.0, 1 + t.numel(), device=t.device).reshape(t.shape).cos()).sum()
-        for t in results if not t.is_complex()
-    )  # fmt: skip
-    if not isinstance(total, torch.Tensor):
-        return []
+        for t in results
+    )
     return torch.autograd.grad(total, tensors, allow_unused=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=["reals", "complex"])
 @pytest.mark.parametrize(
     ("name", "make"), CASES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CASES)]
 )
-def test_gradients(name, make):
+def test_gradients(name, make, dtype):
     f = function(name)
-    for args, kwargs in make(torch.float32, 0):
+    column = "complex gradient" if dtype.is_complex else "gradient"
+    for args, kwargs in drawn(make, dtype):
         if is_random(name, kwargs):
             return
         there = moved((args, kwargs))
@@ -162,11 +164,11 @@ def test_gradients(name, make):
         except NotImplementedError as error:
             if "on the device 'cuda'" not in str(error):
                 raise
-            note(name, "gradient", "missing")
+            note(name, column, "missing")
             pytest.skip(str(error))
         assert len(found) == len(wanted)
         for ours, theirs in zip(found, wanted, strict=True):
             assert (ours is None) == (theirs is None)
             if ours is not None:
                 close(ours, theirs, name)
-        note(name, "gradient", "runs")
+        note(name, column, "runs")

@@ -5,17 +5,18 @@ tools/cuda_texts starts it on the emulated device and compiles what it asked for
 
 import contextlib
 
-from check_ops import CASES, gradients, moved
+from check_ops import CASES, drawn, gradients, moved
 
 import rushlight as torch
 from rushlight.nn import functional as F
 from samples import function
 
-DTYPES = [torch.float32, torch.int64]
+DTYPES = [torch.float32, torch.int64, torch.complex64, torch.complex128]
 
 
 def ask(f):
-    # What the elements are is not known there: an op may refuse them.
+    # New memory is zero there and stays so, as nothing is computed: an op may refuse that.
+    torch.cuda.empty_cache()
     with contextlib.suppress(Exception):
         f()
 
@@ -24,13 +25,13 @@ def registry():
     for name, make in CASES:
         f = function(name)
         for dtype in DTYPES:
-            with contextlib.suppress(RuntimeError):
-                for args, kwargs in make(dtype, 0):
-                    here = moved((args, kwargs))
-                    ask(lambda: f(*here[0], **here[1]))  # noqa: B023 -- called at once
-        for args, kwargs in make(torch.float32, 0):
-            here = moved((args, kwargs))
-            ask(lambda: gradients(f, *here))  # noqa: B023
+            for args, kwargs in drawn(make, dtype):
+                here = moved((args, kwargs))
+                ask(lambda: f(*here[0], **here[1]))  # noqa: B023 -- called at once
+        for dtype in (torch.float32, torch.complex64):
+            for args, kwargs in drawn(make, dtype):
+                here = moved((args, kwargs))
+                ask(lambda: gradients(f, *here))  # noqa: B023
 
 
 def halves():

@@ -84,10 +84,6 @@ Outside count_classes(const int64_t* list, double* counts, int64_t rows, int64_t
   Out out(counts, rows * classes * 8, true);
   return cpu::count_classes(in.get<int64_t>(), out.get<double>(), rows, classes);
 }
-Outside find_zero(const int64_t* x, int64_t n) {
-  In in(x, n * kIndex);
-  return cpu::find_zero(in.get<int64_t>(), n);
-}
 
 void fill_permutation(int64_t* out, int64_t n, uint64_t seed, uint64_t offset) {
   Out order(out, n * kIndex);

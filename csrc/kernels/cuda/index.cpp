@@ -346,6 +346,19 @@ Range range(const int64_t* x, int64_t n) {
   return {found[0], found[1]};
 }
 
+// The first false one, of what each is worth as a truth.
+Outside find_zero(const int64_t* x, int64_t n) {
+  if (n == 0) return {};
+  Scratch truths(n), both(16);
+  const int64_t bytes[] = {8}, one[] = {1};
+  copy_strided(DType::Bool, truths.get(), one, DType::I64, x, bytes, &n, 1);
+  min_with_index(DType::Bool, truths.get(), both.get(), both.get<int64_t>() + 1, 1, n, 1);
+  int64_t found[2];
+  read(found, both.get<void>(), sizeof found);
+  bool smallest = found[0] & 1;
+  return smallest ? Outside{} : Outside{found[1], 0};
+}
+
 int64_t nonzero(DType d, const void* x, int64_t n, int64_t* flat) {
   if (n == 0) return 0;
   static Kernel count(kNonzero, "nonzero_count"), place(kNonzero, "nonzero_write");

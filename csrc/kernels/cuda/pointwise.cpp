@@ -81,30 +81,15 @@ class Table {
 
 // ---- the text
 
-// Integers take formulas whose every part means the same for them as for reals.
-bool suits_integers(const LanesInfo& f) {
-  for (const Expression& e : expressions(f.value ? f.value : f.partial)) {
-    if (e.code == Expression::Code::Literal && e.literal != double(int64_t(e.literal)))
-      return false;
-    if (e.code == Expression::Code::Operator && !std::strcmp(e.name, "/")) return false;
-    // The prelude has these for integers too.
-    static const char* const known[] = {"fabs", "isnan", "floor", "ceil", "trunc", "rint", "fmod"};
+// The prelude, if the formula calls a function of it.
+std::string prelude_of(Formula formula, Elements elements) {
+  static const char* const firsts[] = {"double", "Int", "Int", "Complex<R>"};
+  std::string prelude = formula_prelude(elements);
+  for (const Expression& e : expressions(formula, elements))
     if (e.code == Expression::Code::Call &&
-        std::none_of(std::begin(known), std::end(known),
-                     [&](const char* name) { return !std::strcmp(e.name, name); }))
-      return false;
-  }
-  return true;
-}
-
-// Whether it calls a function that C has not.
-bool calls_prelude(Formula formula) {
-  static const std::string prelude = formula_prelude();
-  for (const Expression& e : expressions(formula))
-    if (e.code == Expression::Code::Call &&
-        prelude.find(concat(" ", e.name, "(double")) != std::string::npos)
-      return true;
-  return false;
+        prelude.find(concat(" ", e.name, "(", firsts[int(elements)])) != std::string::npos)
+      return prelude;
+  return "";
 }
 
 const char* const kNames[2][kInputs] = {{"a", "b", "c", "", "", ""}, {"g", "a", "b", "c", "", ""}};
@@ -115,10 +100,10 @@ std::string text_of(const LanesInfo& f, const Kind* kinds, int inputs, DType out
   std::string element = d == DType::Bool ? "bool" : type_name(d);
   std::string text = concat("typedef ", element, " T;\ntypedef ", type_name(f.produced),
                             " R;\ntypedef ", type_name(out), " Out;\n");
-  std::string formula = formula_text(f.value ? f.value : f.partial, element.c_str());
-  if (calls_prelude(f.value ? f.value : f.partial)) text += formula_prelude();
-  text += concat("static __device__ ", f.value ? "R" : "T",
-                 " formula(T a, T b, T c, T y, T p0, T p1, T p2, T p3) { ", formula, " }\n");
+  Formula formula = f.value ? f.value : f.partial;
+  text += prelude_of(formula, elements_of(d));
+  text += concat("static __device__ auto formula(T a, T b, T c, T y, T p0, T p1, T p2, T p3) { ",
+                 formula_text(formula, elements_of(d), element.c_str()), " }\n");
   text += concat("struct Call { char* out; const char* in[", kInputs, "]; Bits numbers[", kInputs,
                  "]; double params[4]; int64 n; };\n");
   // What a thread keeps of the operands that are the same for all.
@@ -155,11 +140,15 @@ std::string text_of(const LanesInfo& f, const Kind* kinds, int inputs, DType out
                                         : concat("T(call.params[", i, "])"),
                                     ";\n")
                            : concat("const T p", i, " = T(0);\n");
-  const char* value = f.value     ? "const R r = formula(a, b, c, y, p0, p1, p2, p3);\n"
-                      : f.selects ? "const T f = formula(a, b, c, y, p0, p1, p2, p3);\n"
-                                    "const R r = f == T(0) ? T(0) : T(g * f);\n"
-                                  : "const R r = g * formula(a, b, c, y, p0, p1, p2, p3);\n";
-  text += "template <class V, int N> struct alignas(sizeof(V) * N) Vector { V x[N]; };\n";
+  std::string value = "const auto f = formula(a, b, c, y, p0, p1, p2, p3);\n";
+  const char* product = is_complex(d) ? "g * conj(f)" : "g * f";
+  value += f.value     ? "const R r = cast<R>(f);\n"
+           : f.selects ? concat("const R r = f == T(0) ? T(0) : T(", product, ");\n")
+                       : concat("const R r = ", product, ";\n");
+  // One element may lie anywhere, several at a multiple of their bytes.
+  text +=
+      "template <class V, int N> struct alignas(N == 1 ? alignof(V) : sizeof(V) * N) Vector {\n"
+      "V x[N];\n};\n";
   if (lanes) {
     text += concat("extern \"C\" __global__ void pointwise(Call call, Layout<", kInputs + 1,
                    "> layout) {\n", params, once, "RL_EACH(i, call.n) {\nint64 at[", kInputs + 1,
@@ -223,69 +212,8 @@ void run_flat(const Call& call, Function function, uint64_t addresses, int64_t p
   launch(function, grid_for(whole ? (call.n + pack - 1) / pack : call.n, 256), 256, call, whole);
 }
 
-// Complex numbers, and formulas that mean something else for integers than for reals, have no text:
-// the host's lanes compute them.
-bool has_text(const LanesInfo& f) {
-  return !is_complex(f.compute) && (!is_integral(f.compute) || suits_integers(f));
-}
-
-void run_on_host(const PointwiseCall& given) {
-  int64_t n = product(given.sizes, given.ndim), dense[64], bytes[64], strides[64];
-  auto dense_strides = [&](int64_t unit, int64_t* to) {
-    for (int i = given.ndim - 1; i >= 0; unit *= given.sizes[i--]) to[i] = unit;
-  };
-  dense_strides(1, dense);
-  PointwiseCall here = given;
-  std::vector<std::vector<char>> inputs(size_t(given.inputs));
-  for (int k = 0; k < given.inputs; k++) {
-    const Operand& o = given.in[k];
-    if (!o.data || o.host) continue;
-    int64_t size = itemsize(o.dtype);
-    Scratch flat(n * size);
-    for (int i = 0; i < given.ndim; i++) strides[i] = o.strides[i] * size;
-    dense_strides(size, bytes);
-    copy_strided(o.dtype, flat.get<void>(), bytes, o.dtype, o.data, strides, given.sizes,
-                 given.ndim);
-    inputs[size_t(k)].resize(size_t(n * size));
-    read(inputs[size_t(k)].data(), flat.get<void>(), size_t(n * size));
-    here.in[k].data = inputs[size_t(k)].data();
-    here.in[k].strides = dense;
-  }
-  int64_t size = itemsize(given.out.dtype);
-  std::vector<char> out(size_t(n * size));
-  here.out.data = out.data();
-  here.out.strides = dense;
-  cpu::pointwise(here);
-  Scratch flat(n * size);
-  write(flat.get<void>(), out.data(), out.size());
-  for (int i = 0; i < given.ndim; i++) strides[i] = given.out.strides[i] * size;
-  dense_strides(size, bytes);
-  copy_strided(given.out.dtype, given.out.data, strides, given.out.dtype, flat.get<void>(), bytes,
-               given.sizes, given.ndim);
-}
-
 void set_params(Call& call, const double* params, int count) {
   for (int i = 0; i < count; i++) call.params[i] = params[i];
-}
-
-void run_flat_on_host(const LanesInfo& f, Lanes lanes, const double* params, char* out,
-                      const char* const* in, int inputs, unsigned singles, int64_t n) {
-  PointwiseCall call{};
-  const int64_t one = 1, none = 0;
-  call.lanes = lanes;
-  call.params = params;
-  call.compute = f.compute;
-  call.produced = f.produced;
-  call.out = {out, &one, f.produced, false};
-  call.inputs = inputs;
-  call.sizes = &n;
-  call.ndim = 1;
-  call.cost = 1;
-  for (int k = 0; k < inputs; k++) {
-    bool single = singles >> k & 1;
-    if (in[k]) call.in[k] = {const_cast<char*>(in[k]), single ? &none : &one, f.compute, single};
-  }
-  run_on_host(call);
 }
 
 }  // namespace
@@ -312,7 +240,6 @@ void pointwise_flat(Lanes lanes, const double* params, char* out, int64_t, const
   Entry* entry = &table->find({lanes, uint64_t(present) << 8 | singles});
   if (!entry->function) [[unlikely]] {
     const LanesInfo& f = formula_of(lanes);
-    if (!has_text(f)) return run_flat_on_host(f, lanes, params, out, in, inputs, singles, n);
     Kind kinds[kInputs];
     for (int k = 0; k < inputs; k++)
       if (present >> k & 1) kinds[k] = {singles >> k & 1 ? Mode::Number : Mode::Array, f.compute};
@@ -331,7 +258,6 @@ void pointwise(const PointwiseCall& given) {
   Call call;
   call.n = product(given.sizes, given.ndim);
   if (call.n == 0) return;
-  if (!has_text(f)) return run_on_host(given);
   call.out = given.out.data;
   set_params(call, given.params, f.params);
   Kind kinds[kInputs];

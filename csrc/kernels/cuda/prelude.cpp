@@ -1,5 +1,7 @@
 #include "kernels/cuda/prelude.h"
 
+#include "call/symbol.h"
+
 namespace rl::cuda {
 
 namespace {
@@ -68,24 +70,9 @@ struct BF16 {
   }
   __device__ operator float() const { return __uint_as_float(uint32(bits) << 16); }
 };
-template <class R>
-struct Complex {
-  R re, im;
-  Complex() = default;
-  __device__ Complex(R re, R im = R(0)) : re(re), im(im) {}
-};
-typedef Complex<float> C64;
-typedef Complex<double> C128;
-template <class R> __device__ Complex<R> operator+(Complex<R> a, Complex<R> b) {
-  return Complex<R>(a.re + b.re, a.im + b.im);
-}
-template <class R> __device__ Complex<R> operator*(Complex<R> a, Complex<R> b) {
-  return Complex<R>(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
-template <class R> __device__ bool operator!=(Complex<R> a, Complex<R> b) {
-  return a.re != b.re || a.im != b.im;
-}
+)";
 
+constexpr char kTools[] = R"(
 // A float becomes an integer by truncation; what does not fit is the smallest one.
 template <class To, class From> struct Cast {
   static __device__ To of(From x) { return To(x); }
@@ -134,25 +121,6 @@ template <class R, class Q> struct Cast<Complex<R>, Complex<Q>> {
 };
 template <class To, class From> __device__ To cast(From x) { return Cast<To, From>::of(x); }
 
-// Formulas of integers call some functions of numbers. Of -1 the remainder is 0 at once: the device
-// would divide the smallest integer by it.
-#define RL_ROUNDED(Int)                                                   \
-  __device__ inline bool isnan(Int) { return false; }                     \
-  __device__ inline Int floor(Int x) { return x; }                        \
-  __device__ inline Int ceil(Int x) { return x; }                         \
-  __device__ inline Int trunc(Int x) { return x; }                        \
-  __device__ inline Int rint(Int x) { return x; }                         \
-  __device__ inline Int fmod(Int x, Int y) {                              \
-    return y == 0 || (Int(-1) < 0 && y == Int(-1)) ? Int(0) : Int(x % y); \
-  }
-#define RL_WHOLE(Int)                                                  \
-  __device__ inline Int fabs(Int x) { return x < 0 ? Int(0) - x : x; } \
-  RL_ROUNDED(Int)
-RL_WHOLE(int8)
-RL_WHOLE(int16) RL_WHOLE(int32) RL_WHOLE(int64) __device__ inline uint8 fabs(uint8 x) { return x; }
-RL_ROUNDED(uint8)
-__device__ inline bool isnan(bool) { return false; }
-
 __device__ inline int64 thread_number() { return int64(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64 thread_count() { return int64(gridDim.x) * blockDim.x; }
 #define RL_EACH(i, n) for (int64 i = thread_number(); i < (n); i += thread_count())
@@ -188,10 +156,10 @@ struct Bits {
 template <class V> __device__ V other_lane(V x, int mask) {
   union {
     V value;
-    unsigned words[sizeof(V) / 4];
+    unsigned words[(sizeof(V) + 3) / 4];
   } from, to;
   from.value = x;
-  for (int i = 0; i < int(sizeof(V) / 4); i++)
+  for (int i = 0; i < int(sizeof(V) + 3) / 4; i++)
     to.words[i] = __shfl_xor_sync(0xffffffffu, from.words[i], mask);
   return to.value;
 }
@@ -246,7 +214,7 @@ __device__ inline void complain(Fault* fault, int reason, int64 at, int64 value,
 }  // namespace
 
 const std::string& prelude() {
-  static const std::string text = kTypes;
+  static const std::string text = kTypes + complex_type() + kTools;
   return text;
 }
 

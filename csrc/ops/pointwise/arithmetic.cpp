@@ -144,6 +144,8 @@ template <class V>
 V quotient(V a, V b) {
   if constexpr (math::is_complex_v<V>)
     if (b == V(0)) return V(a.real() / 0, a.imag() / 0);
+  if constexpr (std::is_same_v<V, Symbol>)
+    if (Symbol::elements() == Elements::Complex) return call_symbol("quotient", {a, b});
   return a / b;
 }
 
@@ -180,6 +182,8 @@ struct FloorDivide : Binary<FloorDivide> {
       V q = V(a / b);
       return V(q - (a % b != 0 && (a < 0) != (b < 0)));
     } else if constexpr (std::is_floating_point_v<V> || std::is_same_v<V, Symbol>) {
+      if constexpr (std::is_same_v<V, Symbol>)
+        if (Symbol::elements() == Elements::Integer) return call_symbol("floor_quotient", {a, b});
       V m = fmod(a, b), q = (a - m) / b;
       q = where(both(m != V(0), (b < V(0)) != (m < V(0))), q - V(1), q);
       V f = floor(q);
@@ -213,6 +217,8 @@ struct TruncDivide : Binary<TruncDivide> {
       if (std::is_signed_v<V> && b == V(-1)) return V(V(0) - std::make_unsigned_t<V>(a));
       return V(a / b);
     } else {
+      if constexpr (std::is_same_v<V, Symbol>)
+        if (Symbol::elements() == Elements::Integer) return call_symbol("trunc_quotient", {a, b});
       return trunc(a / b);
     }
   }

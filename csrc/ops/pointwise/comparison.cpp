@@ -138,7 +138,8 @@ struct BitwiseNot : Unary<BitwiseNot> {
   static constexpr bool differentiable = false;
   template <class V> static V value(V x) {
     if constexpr (std::is_same_v<V, bool>) return !x;
-    else if constexpr (std::is_same_v<V, Symbol>) return operator_symbol("~", {x});
+    else if constexpr (std::is_same_v<V, Symbol>)
+      return operator_symbol(Symbol::elements() == Elements::Bool ? "!" : "~", {x});
     else return V(~x);
   }
 };
@@ -166,8 +167,12 @@ struct IsInf : Unary<IsInf> {
   static constexpr bool inplace = false;
   template <class V> static auto value(V x) {
     if constexpr (std::is_integral_v<V>) return false;
-    else if constexpr (requires { x.imag(); }) return std::isinf(x.real()) || std::isinf(x.imag());
-    else return both(!isnan(x), isnan(x - x));
+    else if constexpr (is_complex_v<V>) return std::isinf(x.real()) || std::isinf(x.imag());
+    else {
+      if constexpr (std::is_same_v<V, Symbol>)
+        if (Symbol::elements() == Elements::Complex) return call_symbol("isinf", {x});
+      return both(!isnan(x), isnan(x - x));
+    }
   }
 };
 RL_POINTWISE(IsInf)
@@ -207,10 +212,18 @@ RL_TEST(IsNegInf, isneginf, Types::RealBool, "x is minus infinity.", RL_BY_VALUE
   else return both(x < V(0), isnan(x - x));)
 RL_TEST(IsReal, isreal, Types::All, "the imaginary part is 0.", RL_BY_VALUE,
   if constexpr (is_complex_v<V>) return x.imag() == 0;
-  else return either(x == x, x != x);)
+  else {
+    if constexpr (std::is_same_v<V, Symbol>)
+      if (Symbol::elements() == Elements::Complex) return call_symbol("isreal", {x});
+    return either(x == x, x != x);
+  })
 RL_TEST(Signbit, signbit, Types::RealBool, "the sign bit is set, as in -0.0.",,
   if constexpr (std::is_integral_v<V>) return x < V(0);
-  else return copysign(V(1), x) < V(0);)
+  else {
+    if constexpr (std::is_same_v<V, Symbol>)
+      if (Symbol::elements() != Elements::Real) return x < V(0);
+    return copysign(V(1), x) < V(0);
+  })
 // clang-format on
 #undef RL_TEST
 

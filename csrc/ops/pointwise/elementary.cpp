@@ -54,6 +54,8 @@ V acosh_slope(V x) {
   } else {
     if constexpr (std::is_same_v<V, Var>)
       if (is_complex(x.dtype())) return apart(x);
+    if constexpr (std::is_same_v<V, Symbol>)
+      if (Symbol::elements() == Elements::Complex) return apart(x);
     V a = abs(x);
     return V(1) / sqrt((a - V(1)) * (a + V(1)));
   }
@@ -249,6 +251,13 @@ struct CopysignNumber : WithNumber<CopysignNumber, Copysign> {
 };
 RL_OP(CopysignNumber)
 
+// Whether the real part of a is the larger.
+template <class V>
+auto exceeds(const V& a, const V& b) {
+  if constexpr (is_complex_v<V>) return a.real() > b.real();
+  else return a > b;
+}
+
 struct Logaddexp : Binary<Logaddexp> {
   static constexpr auto name = "logaddexp";
   static constexpr auto signature = "logaddexp(Tensor input, Tensor other)";
@@ -258,12 +267,9 @@ struct Logaddexp : Binary<Logaddexp> {
   static constexpr double cost = 8;
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B};
   template <class V> static V value(V a, V b) {
-    if constexpr (is_complex_v<V>) {
-      if (a == b) return a + V(M_LN2);
-      return a.real() > b.real() ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
-    } else {
-      return where(a == b, a + V(M_LN2), where(a > b, a, b) + log1p(exp(-abs(a - b))));
-    }
+    auto first = exceeds(a, b);
+    V far = where(first, a, b), near = where(first, b, a);
+    return where(a == b, a + V(M_LN2), far + log1p(exp(near - far)));
   }
   template <class V> static V partial0(V a, V b, V) { return sigmoid(a - b); }
   template <class V> static V partial1(V a, V b, V) { return sigmoid(b - a); }

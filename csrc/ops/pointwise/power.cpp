@@ -100,6 +100,9 @@ struct Pow : Binary<Pow> {
   static constexpr Save saves[] = {Save::A | Save::B, Save::A | Save::B | Save::Out};
   template <class V> static V value(V a, V b) {
     if constexpr (std::is_integral_v<V>) return integer_power(a, b);
+    else if constexpr (std::is_same_v<V, Symbol>)
+      return Symbol::elements() == Elements::Integer ? call_symbol("integer_power", {a, b})
+                                                     : pow(a, b);
     else return pow(a, b);
   }
   template <class V> static V partial0(V a, V b, V) {
