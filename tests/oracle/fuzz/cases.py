@@ -308,6 +308,12 @@ def is_retained_aside(case):
     return case.fact.ours == "None" and retained and case.after("dual|jvp")
 
 
+def is_derived_by_result(case):
+    """The retained gradient of a result that the derivative is written with there."""
+    made = next(s.text for s in case.program.statements if s.text.startswith(f"{case.name} = "))
+    return ".grad" in case.fact.text and "copysign" in made and case.count(r"create_graph=True") > 1
+
+
 def is_part_of_hidden(case):
     """Of a result that is a view of a hidden tensor there, which requires no grad."""
     names = case.program.statements[-1].variables
