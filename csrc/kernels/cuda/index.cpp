@@ -90,7 +90,9 @@ RL_HALF(F16) RL_HALF(BF16) template <class R> struct Mix<Complex<R>> {
     return mode == 1 ? a + b : a * b;
   }
 };
-// Through the word that an element lies in; a complex number part by part, which a sum allows.
+// Through the word that an element lies in. Two doubles are no word: a sum goes part by part, a
+// product under one of a thousand locks, found by the address.
+__device__ uint32 taken[1024];
 template <class V, int Size> struct Join {
   static __device__ void run(V* at, V value, int mode) {
     unsigned long long address = (unsigned long long)at;
@@ -149,8 +151,23 @@ template <class V> struct Join<V, 8> {
 };
 template <class V> struct Join<V, 16> {
   static __device__ void run(V* at, V value, int mode) {
-    atomicAdd((double*)at, value.re);
-    atomicAdd((double*)at + 1, value.im);
+    volatile double* part = (volatile double*)at;
+    if (mode == 1) {
+      atomicAdd((double*)at, value.re);
+      atomicAdd((double*)at + 1, value.im);
+      return;
+    }
+    uint32* lock = taken + ((unsigned long long)at >> 4 & 1023);
+    for (bool done = false; !done;) {
+      if (atomicCAS(lock, 0u, 1u)) continue;
+      __threadfence();
+      V now = Mix<V>::of(V(part[0], part[1]), value, mode);
+      part[0] = now.re;
+      part[1] = now.im;
+      __threadfence();
+      atomicExch(lock, 0u);
+      done = true;
+    }
   }
 };
 template <class V> __device__ void join(V* at, V value, int mode) {
@@ -315,7 +332,6 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
     return launch(kernel.of(bits_of(itemsize(d))), grid_for(n, 256), 256, y, along, index, src,
                   layout, dim_size, n);
   }
-  if (is_complex(d) && mode != Scatter::Add) fail_missing("scatter_reduce", &d);
   static Kernel kernel(kJoins, "scatter_join");
   launch(kernel.of(d), grid_for(n, 256), 256, y, along, index, src, layout, dim_size, n, int(mode));
 }
