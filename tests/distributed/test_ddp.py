@@ -10,6 +10,7 @@ from processes import Failed, needs_mpi, run
 from rushlight import distributed as dist
 from rushlight import nn
 from rushlight.nn.parallel import DistributedDataParallel as DDP
+from rushlight.nn.parallel import _buckets
 from rushlight.utils.checkpoint import checkpoint
 
 pytestmark = needs_mpi
@@ -433,6 +434,55 @@ def uneven_with_buffers(rank, size):
 
 def test_join_with_buffers_zero_and_errors():
     run(uneven_with_buffers, 2)
+
+
+def large(rank, size):
+    """All of the above, with every gradient large enough to be summed where it lies."""
+    _buckets.ALONE = 1
+    works = [trajectories, models, *([accumulation, gradients, hooks] if size == 2 else [])]
+    for work in works:
+        work(rank, size)
+    uneven(rank, size, True)
+
+    model = nn.ModuleDict({"a": nn.Linear(4, 3), "b": nn.Linear(4, 3), "c": nn.Linear(4, 3)})
+    weights = [model[k].weight for k in "abc"]
+    ddp, x = DDP(Choice(model)), torch.full((1, 4), rank + 1.0)
+    mean = (size + 1) / 2
+    seen = []
+    hook = weights[0].register_post_accumulate_grad_hook(lambda p: seen.append(p.grad[0, 0].item()))
+    for step in range(3):
+        ddp("a" if step < 2 or rank == 0 else "b", x).sum().backward()
+        if step < 2:
+            close([weights[0].grad], [torch.full((3, 4), mean * (step + 1))], 1e-6)
+            assert weights[1].grad is None
+            assert weights[2].grad is None
+    # A hook of the program sees this process's own gradient.
+    assert seen == [rank + 1.0, rank + 1.0 + mean] + [1.0 + 2 * mean] * (rank == 0)
+    hook.remove()
+    grad = weights[0].grad
+    weights[0].grad = None
+    weights[2].grad = torch.full((3, 4), 7.0)  # nobody uses it: it stays
+    ddp("a", x).sum().backward()
+    first = weights[0].grad
+    close([first, weights[2].grad], [torch.full((3, 4), mean), torch.full((3, 4), 7.0)], 1e-6)
+    assert first.data_ptr() != grad.data_ptr()
+    ddp("a", x).sum().backward()
+    assert weights[0].grad is first
+    close([first], [torch.full((3, 4), 2 * mean)], 1e-6)
+
+
+class Choice(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, name, x):
+        return self.layers[name](x)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_large_gradients_are_summed_where_they_lie(size):
+    run(large, size)
 
 
 def refusals(rank, size):

@@ -6,22 +6,28 @@ from rushlight import _C
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from rushlight._C import Tensor
 
 _ops = _C._namespaces[""]
 
 MIB = 1 << 20
+ALONE = (
+    MIB  # bytes of a gradient that is summed where it lies: copies would cost more than a message
+)
 
 
 def plan(
-    parameters: Sequence[Tensor], order: Iterable[int], caps: Sequence[int]
+    parameters: Sequence[Tensor],
+    order: Iterable[int],
+    caps: Sequence[int],
+    large: Container[int] = (),
 ) -> list[list[int]]:
     """The parameters of each bucket: at most a cap of bytes of one dtype on one device.
 
     ``order`` is the order in which gradients become ready. The first bucket has the first cap, the
-    next the second, those that follow the last; a parameter larger than the cap stands alone.
+    next the second, those that follow the last; those that are ``large`` stand alone.
 
     >>> import rushlight as torch
     >>> from rushlight.nn.parallel._buckets import plan
@@ -32,10 +38,13 @@ def plan(
     open_: dict[object, tuple[list[int], int]] = {}
     for i in order:
         p = parameters[i]
+        if i in large:
+            done.append([i])
+            continue
         key = (p.dtype, p.device)
         members, filled = open_.pop(key, ([], 0))
         members.append(i)
-        filled += p.numel() * p.element_size()
+        filled += p.nbytes
         if filled >= caps[min(len(done), len(caps) - 1)]:
             done.append(members)
         else:
@@ -43,18 +52,41 @@ def plan(
     return done + [members for members, _ in open_.values()]
 
 
+def is_large(parameter: Tensor) -> bool:
+    """Whether its gradient is worth a collective of its own."""
+    return parameter.device.type == "cpu" and parameter.nbytes >= ALONE
+
+
 class Bucket:
-    """One buffer: the gradients of its parameters, then a mark for each that had one.
+    """One buffer: the gradients of its parameters, then marks for those that had one.
 
     The marks travel with the gradients: their sum says whether any process used the parameter.
+    ``marked`` are the parameters whose marks this bucket carries. One without marks is a large
+    gradient alone: it has a buffer only if it is asked for.
     """
 
-    def __init__(self, number: int, members: list[int], parameters: Sequence[Tensor]) -> None:
+    def __init__(
+        self,
+        number: int,
+        members: list[int],
+        parameters: Sequence[Tensor],
+        marked: Sequence[int] | None = None,
+    ) -> None:
         self.number, self.members = number, members
+        self.marked = members if marked is None else marked
         self.parameters = [parameters[i] for i in members]
+        self.waits_for = len(members)
+        self.in_place = False  # whether this pass sums the gradient where it lies
+        if self.marked:
+            self.allocate()
+
+    def allocate(self) -> None:
+        """Makes the buffer, once."""
+        if hasattr(self, "whole"):
+            return
         sizes = [p.numel() for p in self.parameters]
         self.whole = _ops["zeros"](
-            sum(sizes) + len(sizes),
+            sum(sizes) + len(self.marked),
             dtype=self.parameters[0].dtype,
             device=self.parameters[0].device,
         )
@@ -65,7 +97,6 @@ class Bucket:
             self.buffer[end - size : end].view(p.shape)
             for p, size, end in zip(self.parameters, sizes, ends, strict=True)
         ]
-        self.waits_for = len(members)
 
 
 class GradBucket:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import rushlight
 from rushlight import _C
 from rushlight import distributed as dist
-from rushlight.nn.parallel._buckets import Bucket, GradBucket, plan
+from rushlight.nn.parallel._buckets import Bucket, GradBucket, is_large, plan
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -55,12 +55,17 @@ class Reducer:
 
     def _place(self, order: Iterable[int]) -> None:
         """Makes buckets for gradients that come in this order."""
+        large = [] if self.as_views else [i for i, p in enumerate(self.parameters) if is_large(p)]
+        *earlier, last = plan(self.parameters, order, self.caps, large)
+        lone = [m[0] for m in earlier if m[0] in large]
+        marked = [[] if m[0] in lone else m for m in earlier]
         self.buckets = [
-            Bucket(number, members, self.parameters)
-            for number, members in enumerate(plan(self.parameters, order, self.caps))
+            Bucket(number, members, self.parameters, marks)
+            for number, (members, marks) in enumerate(
+                zip([*earlier, last], [*marked, [*last, *lone]], strict=True)
+            )
         ]
         self.bucket_of = {i: b for b in self.buckets for i in b.members}
-        self.view_of = {i: v for b in self.buckets for i, v in zip(b.members, b.views, strict=True)}
 
     def _reset(self) -> None:
         """Forgets a pass that has ended, in an error perhaps."""
@@ -127,15 +132,41 @@ class Reducer:
     def _launch(self, bucket: Bucket) -> None:
         self.launched += 1
         with rushlight.no_grad():
-            self._fill(bucket)
+            bucket.in_place = self._stays(bucket)
+            if bucket.in_place:
+                grad: Any = bucket.parameters[0].grad
+                whole = grad.mul_(1.0 / self.divisor).view(-1)
+            else:
+                self._fill(bucket)
+                whole = bucket.whole
             if self.hook is not None:
                 state, hook = self.hook
                 last = self.launched == len(self.buckets)
                 self.works.append(hook(state, GradBucket(bucket, last)))
             else:
-                self.works.append(dist.all_reduce(bucket.whole, group=self.group, async_op=True))
+                self.works.append(dist.all_reduce(whole, group=self.group, async_op=True))
+
+    def _stays(self, bucket: Bucket) -> bool:
+        """Whether the gradient is summed where it lies.
+
+        Not one that nobody may have used and which then stays what it was, nor one that hooks of
+        the program still read as this process's own.
+        """
+        if bucket.marked or self.absent or self.hook is not None:
+            return False
+        (i,), (parameter,) = bucket.members, bucket.parameters
+        grad, hooks = parameter.grad, parameter._post_accumulate_grad_hooks
+        return (
+            self.used[i]
+            and grad is not None
+            and grad.is_contiguous()
+            and not grad.requires_grad
+            and hooks is not None
+            and len(hooks) == 1
+        )
 
     def _fill(self, bucket: Bucket) -> None:
+        bucket.allocate()
         if self.absent:
             bucket.whole.zero_()
             return
@@ -155,7 +186,7 @@ class Reducer:
                 rushlight.mul(grad.detach(), scale, out=view)
         if self.as_views and scale != 1.0:
             bucket.buffer.mul_(scale)
-        marks = [self.used[i] for i in bucket.members]
+        marks = [self.used[i] for i in bucket.marked]
         if all(marks):
             bucket.marks.fill_(1.0)
         else:
@@ -206,7 +237,7 @@ class Reducer:
 
     def _give(self) -> None:
         if self.hook is None:
-            self._sums = [(b.members, b.marks.clone()) for b in self.buckets]
+            self._sums = [(b.marked, b.marks.clone()) for b in self.buckets if b.marked]
         else:
             self._sums = [(range(len(self.parameters)), self.all_marks)]
         # What this process used somebody used: then the marks, on a device perhaps, can wait.
@@ -214,6 +245,8 @@ class Reducer:
         self.unused = [] if complete else sorted(i for i, n in self._marks() if n == 0)
         skipped = set(self.unused)  # nobody used it: its gradient stays what it was
         for bucket in self.buckets:
+            if bucket.in_place:
+                continue
             for i, p, view in zip(bucket.members, bucket.parameters, bucket.views, strict=True):
                 if i in skipped:
                     continue
