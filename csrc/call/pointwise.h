@@ -159,15 +159,17 @@ struct Params<Var, Count> {
 
 // Op::value and Op::partial with as many of a, b, c as the op has inputs. Values are passed one by
 // one: an array inside a vector loop would keep it from vectorising.
+template <class V>
+using Given = std::conditional_t<std::is_same_v<V, Var> || std::is_same_v<V, Symbol>, const V&, V>;
 template <class Op, class V, size_t... P>
-RL_INLINE auto value_of(V a, V b, V c, const V* p, std::index_sequence<P...>) {
+RL_INLINE auto value_of(Given<V> a, Given<V> b, Given<V> c, const V* p, std::index_sequence<P...>) {
   (void)b, (void)c, (void)p;
   if constexpr (Op::inputs == 1) return Op::value(a, p[P]...);
   else if constexpr (Op::inputs == 2) return Op::value(a, b, p[P]...);
   else return Op::value(a, b, c, p[P]...);
 }
 template <class Op, int K, class V, size_t... P>
-RL_INLINE auto partial_of(V a, V b, V c, const V* p, V y, std::index_sequence<P...>) {
+RL_INLINE auto partial_of(Given<V> a, Given<V> b, Given<V> c, const V* p, Given<V> y, std::index_sequence<P...>) {
   (void)b, (void)c, (void)p;
   if constexpr (Op::inputs == 1) return Op::partial(a, p[P]..., y);
   else if constexpr (Op::inputs == 2 && K == 0) return Op::partial0(a, b, p[P]..., y);
@@ -223,6 +225,8 @@ RL_INLINE void forward_run(typename Lane<Op, T>::Result* y, const T* a, const T*
   for (int64_t i = 0; i < n; i++)
     y[i] = R(value_of<Op, V>(V(a[i]), V(b[i]), V(c[i]), p, Indices<Op>{}));
 }
+// One loop takes the whole vectors, and then the last ones, padded: compiled twice, formulas of
+// elementary functions were a twentieth of the extension.
 template <class Op, class T>
 RL_INLINE void forward_body(char* out, const char* const* in, const double* params, int64_t n) {
   using R = typename Lane<Op, T>::Result;
@@ -234,16 +238,20 @@ RL_INLINE void forward_body(char* out, const char* const* in, const double* para
   if constexpr (!kPadded<Op> || !kVectors<Op, T>) {
     forward_run<Op, T>(y, a, b, c, p.p, n);
   } else {
-    int64_t whole = n / kLanes * kLanes;
-    forward_run<Op, T>(y, a, b, c, p.p, whole);
-    if (whole == n) return;
     T x[Op::inputs][kLanes];
     R last[kLanes];
-    const T* from[] = {a, b, c};
-    for (int k = 0; k < Op::inputs; k++) pad(x[k], from[k] + whole, n - whole);
-    forward_run<Op, T>(last, x[0], x[Op::inputs > 1 ? 1 : 0], x[Op::inputs > 2 ? 2 : 0], p.p,
-                       kLanes);
-    std::memcpy(y + whole, last, size_t(n - whole) * sizeof(R));
+    int64_t rest = n % kLanes;
+    R* to = y;
+    for (int64_t count = n - rest;;) {
+      forward_run<Op, T>(to, a, b, c, p.p, count / kLanes * kLanes);
+      if (to == last || !rest) break;
+      const T* from[] = {a, b, c};
+      for (int k = 0; k < Op::inputs; k++) pad(x[k], from[k] + count, rest);
+      a = x[0], b = x[Op::inputs > 1 ? 1 : 0], c = x[Op::inputs > 2 ? 2 : 0];
+      to = last;
+      count = kLanes;
+    }
+    if (rest) std::memcpy(y + (n - rest), last, size_t(rest) * sizeof(R));
   }
 }
 template <class Op, int K, class T>
@@ -270,17 +278,22 @@ RL_INLINE void backward_body(char* out, const char* const* in, const double* par
   if constexpr (!kPadded<Op> || !kPartialVectors<Op, T>) {
     backward_run<Op, K, T>(y, g, a, b, c, o, p.p, n);
   } else {
-    int64_t whole = n / kLanes * kLanes;
-    backward_run<Op, K, T>(y, g, a, b, c, o, p.p, whole);
-    if (whole == n) return;
-    const T* from[5] = {g, a, b, c, o};
     T x[5][kLanes], last[kLanes];
-    for (int k = 0; k < 5; k++) {
-      if (k > 0 && from[k] == g) from[k] = x[0];
-      else pad(x[k], std::exchange(from[k], x[k]) + whole, n - whole);
+    int64_t rest = n % kLanes;
+    T* to = y;
+    for (int64_t count = n - rest;;) {
+      backward_run<Op, K, T>(to, g, a, b, c, o, p.p, count / kLanes * kLanes);
+      if (to == last || !rest) break;
+      const T* from[5] = {g, a, b, c, o};
+      for (int k = 0; k < 5; k++) {
+        if (k > 0 && from[k] == g) from[k] = x[0];
+        else pad(x[k], std::exchange(from[k], x[k]) + count, rest);
+      }
+      g = x[0], a = from[1], b = from[2], c = from[3], o = from[4];
+      to = last;
+      count = kLanes;
     }
-    backward_run<Op, K, T>(last, x[0], from[1], from[2], from[3], from[4], p.p, kLanes);
-    std::memcpy(y + whole, last, size_t(n - whole) * sizeof(T));
+    if (rest) std::memcpy(y + (n - rest), last, size_t(rest) * sizeof(T));
   }
 }
 // A formula is part of its loop, however long it is: called, it would not be vectorised.
@@ -324,7 +337,7 @@ kernel::Lanes loop() {
 }
 
 template <class Op, class T>
-void add_forward(Pointwise& p) {
+RL_COLD void add_forward(Pointwise& p) {
   constexpr int d = int(dtype_of<T>::value);
   using R = typename Lane<Op, T>::Result;
   p.lanes[d] = loop<kVectors<Op, T>, forward_body<Op, T>>();
@@ -335,7 +348,7 @@ void add_forward(Pointwise& p) {
 }
 
 template <class Op, int K>
-Var tensor_partial(const Var* in, const double* params, const Var& out) {
+RL_COLD Var tensor_partial(const Var* in, const double* params, const Var& out) {
   const Params<Var, Op::params> p(params);
   return partial_of<Op, K, Var>(in[0], in[1], in[2], p.p, out, Indices<Op>{});
 }
@@ -347,18 +360,18 @@ std::array<Symbol, sizeof...(P) + 1> symbol_params(std::index_sequence<P...>) {
   return {Symbol(kParameters[P])..., Symbol("a")};
 }
 template <class Op>
-Symbol value_symbol() {
+RL_COLD Symbol value_symbol() {
   auto p = symbol_params(Indices<Op>{});
   return value_of<Op, Symbol>("a", "b", "c", p.data(), Indices<Op>{});
 }
 template <class Op, int K>
-Symbol partial_symbol() {
+RL_COLD Symbol partial_symbol() {
   auto p = symbol_params(Indices<Op>{});
   return partial_of<Op, K, Symbol>("a", "b", "c", p.data(), "y", Indices<Op>{});
 }
 
 template <class Op, int K>
-void add_partial(Pointwise& p) {
+RL_COLD void add_partial(Pointwise& p) {
   auto& partial = p.partial[K];
   using D = PartialType<Op, K, double>;
   if constexpr (std::is_same_v<D, One>) {
@@ -405,7 +418,7 @@ std::string pointwise_text() {
 }
 
 template <class Op>
-OpTable pointwise_table() {
+RL_COLD OpTable pointwise_table() {
   static const std::string text = pointwise_text<Op>();
   OpTable t = pointwise_table(Op::inputs, Op::params);
   t.name = Op::name;
@@ -424,7 +437,7 @@ OpTable pointwise_table() {
 }
 
 template <class Op>
-Pointwise make_pointwise() {
+RL_COLD Pointwise make_pointwise() {
   Pointwise p(pointwise_table<Op>());
   p.inputs = Op::inputs;
   p.params = Op::params;

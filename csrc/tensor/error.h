@@ -48,7 +48,7 @@ class Word {
   };
 };
 std::string concat_parts(std::initializer_list<Word> parts);
-[[noreturn]] void fail_parts(PyObject* type, std::initializer_list<Word> parts);
+[[noreturn, gnu::cold]] void fail_parts(PyObject* type, std::initializer_list<Word> parts);
 
 template <class... Parts>
 std::string concat(const Parts&... parts) {

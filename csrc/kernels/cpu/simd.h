@@ -27,6 +27,8 @@
 #endif
 
 #define RL_INLINE inline __attribute__((always_inline))
+// Runs once, or where what it calls takes longer than it: compiled for size.
+#define RL_COLD __attribute__((cold))
 
 // X(name) for every function that has vector forms.
 #define RL_EACH_UNARY(X) \
