@@ -379,3 +379,13 @@ def test_random_expressions_read_write_and_differentiate_as_numpy(index):
     a = a.ravel().copy()
     a[where] = -7
     check(t, a.reshape(SHAPE))
+
+
+def test_the_first_of_many_wrong_indices_is_named():
+    """Threads look for it in parts."""
+    places = torch.zeros(400_000, dtype=torch.int64)
+    places[150_000], places[390_000] = 7, 8
+    with pytest.raises((IndexError, RuntimeError), match=r"\b7\b"):
+        torch.zeros(5).index_add(0, places, torch.ones(400_000))
+    with pytest.raises(IndexError, match=r"\b7\b"):
+        torch.zeros(5)[places]

@@ -55,3 +55,15 @@ def test_derivatives_of_logcumsumexp_are_weighted_means(scale):
     (gradient,) = torch.func.vjp(lambda v: v.logcumsumexp(0), torch.tensor(x))[1](torch.tensor(t))
     wanted = weights * (t / total)[::-1].cumsum()[::-1]
     np.testing.assert_allclose(values(gradient), wanted.astype(float), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [3, 7, 11, 49])
+def test_a_mean_is_a_quotient(n, dtype):
+    """Times 1 / n it is off by its last digit, and equal numbers seem to vary."""
+    x = torch.arange(1, n + 1).to(dtype).mul(3).sub(1).requires_grad_()
+    total = np.float64(x.detach().sum().item())
+    assert x.mean().item() == values(torch.tensor(total / n, dtype=dtype))
+    (gradient,) = torch.autograd.grad(x.mean(), x, torch.tensor(5.0, dtype=dtype))
+    assert gradient[0] == torch.tensor(5.0, dtype=dtype) / n
+    assert torch.full((3, 3), 0.31, dtype=dtype).cov().eq(0).all()

@@ -72,7 +72,7 @@ class Places {
 };
 
 // While a program is made. One for a thread at a time.
-class Recording : public Recorder {
+class Recording final : public Recorder {
  public:
   Recording();
   ~Recording();

@@ -39,13 +39,13 @@ enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex =
 constexpr uint8_t kFloat8Codes[] = {10, 12, 11, 13, 14};
 
 DLDataType dl_type(DType d) {
-  uint8_t code = d == DType::Bool   ? kBool
-                 : is_unsigned(d)   ? kUInt
-                 : is_float8(d)     ? kFloat8Codes[int(d) - int(DType::E4M3FN)]
-                 : d == DType::BF16 ? kBfloat
-                 : is_complex(d)    ? kComplex
-                 : is_floating(d)   ? kFloat
-                                    : kInt;
+  if (is_float8(d)) return {kFloat8Codes[int(d) - int(DType::E4M3FN)], 8, 1};
+  DLCode code = d == DType::Bool   ? kBool
+                : is_unsigned(d)   ? kUInt
+                : d == DType::BF16 ? kBfloat
+                : is_complex(d)    ? kComplex
+                : is_floating(d)   ? kFloat
+                                   : kInt;
   return {code, uint8_t(itemsize(d) * 8), 1};
 }
 

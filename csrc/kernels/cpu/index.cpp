@@ -255,22 +255,6 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
   });
 }
 
-RL_CLONES Outside find_out_of_range(const int64_t* index, int64_t count, int64_t size) {
-  constexpr int64_t step = 64;
-  uint64_t shift = uint64_t(size), limit = 2 * shift;
-  int64_t i = 0;
-  for (; i + step <= count; i += step) {
-    int bad = 0;
-#pragma omp simd reduction(| : bad)
-    for (int64_t l = 0; l < step; ++l) bad |= uint64_t(index[i + l]) + shift >= limit;
-    if (bad) break;
-  }
-  for (; i < count; ++i) {
-    if (uint64_t(index[i]) + shift >= limit) return {i, index[i]};
-  }
-  return {};
-}
-
 int64_t nonzero(DType d, const void* x, int64_t n, int64_t* flat) {
   if (!flat) {
     int64_t total = 0;

@@ -55,7 +55,7 @@ void mean_factor(const double* total, const int64_t* target, int64_t count, int6
 }
 
 void sum_times(DType d, const void* x, void* y, int64_t n, const double* factor) {
-  sum(d, d, x, y, 1, n, 1, *factor);
+  sum(d, d, x, y, 1, n, 1, 1 / *factor);
 }
 
 void nll_loss_backward(DType d, const void* g, int64_t g_stride, const double* factor,

@@ -1,6 +1,7 @@
 #include "kernels/cpu/kernels.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "kernels/cpu/parallel.h"
@@ -19,21 +20,43 @@ void scale_halves(const H* x, const Bool* mask, H* y, int64_t n, float scale) {
   for (int64_t i = 0; i < n; ++i) y[i] = H(float(x[i]) * (mask[i] ? scale : 0.0f));
 }
 
-}  // namespace
-
-RL_CLONES Outside find_outside(const int64_t* index, int64_t count, int64_t size) {
+// The first i of [begin, end) where index[i] + shift is not below limit, or end.
+RL_CLONES int64_t first_beyond(const int64_t* index, int64_t begin, int64_t end, uint64_t shift,
+                               uint64_t limit) {
   constexpr int64_t step = 64;
-  int64_t i = 0;
-  for (; i + step <= count; i += step) {
+  int64_t i = begin;
+  for (; i + step <= end; i += step) {
     int bad = 0;
 #pragma omp simd reduction(| : bad)
-    for (int64_t l = 0; l < step; ++l) bad |= uint64_t(index[i + l]) >= uint64_t(size);
+    for (int64_t l = 0; l < step; ++l) bad |= uint64_t(index[i + l]) + shift >= limit;
     if (bad) break;
   }
-  for (; i < count; ++i) {
-    if (uint64_t(index[i]) >= uint64_t(size)) return {i, index[i]};
-  }
-  return {};
+  while (i < end && uint64_t(index[i]) + shift < limit) ++i;
+  return i;
+}
+
+Outside find_beyond(const int64_t* index, int64_t count, uint64_t shift, uint64_t limit) {
+  std::atomic<int64_t> first = count;
+  parallel_for(count, 2 * kGrain, [&](int64_t begin, int64_t end) {
+    int64_t known = first.load(std::memory_order_relaxed);
+    if (begin > known) return;
+    int64_t found = first_beyond(index, begin, end, shift, limit);
+    if (found == end) return;
+    while (found < known && !first.compare_exchange_weak(known, found)) {
+    }
+  });
+  int64_t at = first;
+  return at < count ? Outside{at, index[at]} : Outside{};
+}
+
+}  // namespace
+
+Outside find_outside(const int64_t* index, int64_t count, int64_t size) {
+  return find_beyond(index, count, 0, uint64_t(size));
+}
+
+Outside find_out_of_range(const int64_t* index, int64_t count, int64_t size) {
+  return find_beyond(index, count, uint64_t(size), 2 * uint64_t(size));
 }
 
 Outside find_zero(const int64_t* x, int64_t n) {

@@ -28,8 +28,8 @@ struct Sink {
 };
 
 template <class C>
-void multiply(C* values, int64_t n, double factor) {
-  for (int64_t i = 0; i < n; ++i) values[i] = C(double(values[i]) * factor);
+void divide(C* values, int64_t n, double divisor) {
+  for (int64_t i = 0; i < n; ++i) values[i] = C(double(values[i]) / divisor);
 }
 
 template <class C>
@@ -39,29 +39,29 @@ RL_CLONES void nan_to_zero(const C* from, C* to, int64_t n, double) {
 
 template <class C>
 void sum_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-            double scale, bool skip_nan) {
+            double divisor, bool skip_nan) {
   Source<C> source(in, x);
   if constexpr (!std::is_same_v<C, int64_t>) {
     if (skip_nan) source.map = nan_to_zero<C>;
   }
   Sink<C> sink(out, y);
-  if (scale != 1) {
-    sink.post = multiply<C>;
-    sink.parameter = scale;
+  if (divisor != 1) {
+    sink.post = divide<C>;
+    sink.parameter = divisor;
   }
   reduce<Fold<SumOf<C>>>(source, outer, n, inner, sink);
 }
 
 void sum_any(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-             double scale, bool skip_nan) {
+             double divisor, bool skip_nan) {
   if (is_complex(in)) {  // the parts are two columns of reals
     in = real_of(in);
     out = real_of(out);
     inner *= 2;
   }
-  if (is_integral(in)) return sum_as<int64_t>(in, out, x, y, outer, n, inner, scale, false);
-  if (out == DType::F64) return sum_as<double>(in, out, x, y, outer, n, inner, scale, skip_nan);
-  sum_as<float>(in, out, x, y, outer, n, inner, scale, skip_nan);
+  if (is_integral(in)) return sum_as<int64_t>(in, out, x, y, outer, n, inner, divisor, false);
+  if (out == DType::F64) return sum_as<double>(in, out, x, y, outer, n, inner, divisor, skip_nan);
+  sum_as<float>(in, out, x, y, outer, n, inner, divisor, skip_nan);
 }
 
 template <template <class> class Op, class C>
@@ -141,13 +141,13 @@ void norm_as(DType d, const void* x, void* y, int64_t outer, int64_t n, int64_t 
 }  // namespace
 
 void sum(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-         double scale) {
-  sum_any(in, out, x, y, outer, n, inner, scale, false);
+         double divisor) {
+  sum_any(in, out, x, y, outer, n, inner, divisor, false);
 }
 
 void nansum(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-            double scale) {
-  sum_any(in, out, x, y, outer, n, inner, scale, true);
+            double divisor) {
+  sum_any(in, out, x, y, outer, n, inner, divisor, true);
 }
 
 void prod(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {

@@ -43,11 +43,11 @@ template <> struct Wide<C128> {
   typedef C128 type;
 };
 typedef Wide<T>::type W;
-__device__ inline float times(float a, double b) { return float(a * b); }
-__device__ inline double times(double a, double b) { return a * b; }
-__device__ inline int64 times(int64 a, double b) { return b == 1 ? a : int64(double(a) * b); }
-template <class R> __device__ Complex<R> times(Complex<R> a, double b) {
-  return Complex<R>(R(a.re * b), R(a.im * b));
+__device__ inline float over(float a, double b) { return float(a / b); }
+__device__ inline double over(double a, double b) { return a / b; }
+__device__ inline int64 over(int64 a, double b) { return b == 1 ? a : int64(double(a) / b); }
+template <class R> __device__ Complex<R> over(Complex<R> a, double b) {
+  return Complex<R>(R(a.re / b), R(a.im / b));
 }
 
 struct Sum {
@@ -56,7 +56,7 @@ struct Sum {
   static __device__ Acc take(T x, int64, const Arguments&) { return cast<W>(x); }
   static __device__ Acc join(Acc a, Acc b) { return a + b; }
   static __device__ void put(Acc a, int64 at, const Arguments& g) {
-    g.y[at] = cast<U>(times(a, g.number));
+    g.y[at] = cast<U>(over(a, g.number));
   }
 };
 struct NanSum : Sum {
@@ -395,17 +395,17 @@ Arguments given(void* y, int64_t n) {
 }  // namespace
 
 void sum(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-         double scale) {
+         double divisor) {
   static Reduction r("Sum", Group::Any);
   Arguments g = given(y, n);
-  g.number = scale;
+  g.number = divisor;
   r.run(in, out, x, outer, inner, g);
 }
 void nansum(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner,
-            double scale) {
+            double divisor) {
   static Reduction r("NanSum", Group::Any);
   Arguments g = given(y, n);
-  g.number = scale;
+  g.number = divisor;
   r.run(in, out, x, outer, inner, g);
 }
 void prod(DType in, DType out, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {

@@ -60,7 +60,7 @@ const char* data_of(const Var& x) { return x ? x->data() : nullptr; }
 DType wide(DType d) { return compute_type(d); }
 
 Var mean_of(const Var& x, const Rows& rows) {
-  return ops::sum(x, rows.dims, true) * Var(1.0 / double(rows.n));
+  return ops::sum(x, rows.dims, true) / Var(double(rows.n));
 }
 
 struct NativeLayerNorm : General {

@@ -186,7 +186,7 @@ struct SpreadAndMean : General {
       b[0] = restore_dims(g, sizes, dim, keepdim) * var_slope(*input, dim, correction);
     }
     if (b.g(1)) {
-      Var each = b.g(1) * Var(1.0 / double(reduced_count(sizes, dim)));
+      Var each = b.g(1) / Var(double(reduced_count(sizes, dim)));
       each = ops::expand(restore_dims(each, sizes, dim, keepdim), sizes);
       b[0] = b[0] ? b[0] + each : each;
     }

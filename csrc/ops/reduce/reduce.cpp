@@ -94,7 +94,7 @@ DType sum_type(DType d, const std::optional<DType>& wanted) {
 }
 
 Var reduce_sum(const Var& input, const std::optional<Ints>& dim, bool keepdim, DType result,
-               double scale, const char* op) {
+               double divisor, const char* op) {
   Var x = input;
   if (category(result) != category(x.dtype()) && !(result == DType::I64 && is_integral(x.dtype())))
     x = ops::to(x, result);
@@ -104,7 +104,7 @@ Var reduce_sum(const Var& input, const std::optional<Ints>& dim, bool keepdim, D
   {
     Launch launch(double(r.input.numel()), {r.input.get(), y.get()});
     on(r.input).sum(r.input.dtype(), direct, r.input->data(), y->data(), r.outer, r.n, r.inner,
-                    scale);
+                    divisor);
   }
   return direct == result ? y : ops::to(y, result);
 }
@@ -169,14 +169,14 @@ struct MeanAll : Linear {
   static constexpr Family family = Family::Reduction;
   static Var forward(const Var& input, std::optional<DType> dtype) {
     return reduce_sum(input, std::nullopt, false, mean_type(input.dtype(), dtype),
-                      1.0 / double(input.numel()), "mean");
+                      double(input.numel()), "mean");
   }
   static Var batched(const HiddenDims& hidden, const Var& input, std::optional<DType> dtype) {
     return reduce_sum(hidden.flat(input), Ints{-1}, false, mean_type(input.dtype(), dtype),
-                      1.0 / double(input.numel()), "mean");
+                      double(input.numel()), "mean");
   }
   static void vjp(Back& b, const In& input, std::optional<DType>) {
-    Var each = b.g() * Var(1.0 / double(element_count(input.sizes())));
+    Var each = b.g() / Var(double(element_count(input.sizes())));
     b[0] = ops::expand(each, input.sizes());
   }
 };
@@ -193,11 +193,11 @@ struct Mean : Linear {
   static Var forward(const Var& input, std::optional<Ints> dim, bool keepdim,
                      std::optional<DType> dtype) {
     return reduce_sum(input, dim, keepdim, mean_type(input.dtype(), dtype),
-                      1.0 / double(reduced_count(input.sizes(), dim)), "mean");
+                      double(reduced_count(input.sizes(), dim)), "mean");
   }
   static void vjp(Back& b, const In& input, std::optional<Ints> dim, bool keepdim,
                   std::optional<DType>) {
-    Var each = b.g() * Var(1.0 / double(reduced_count(input.sizes(), dim)));
+    Var each = b.g() / Var(double(reduced_count(input.sizes(), dim)));
     b[0] = spread(each, input.sizes(), dim, keepdim);
   }
 };

@@ -273,7 +273,9 @@ class Session:
         copy what was saved before, and nothing is freed."""
         # It does not copy what these save, or not before a part of it is written.
         if any(
-            re.search(r"max_pool|lu(_solve)?\(|ormqr|dual|copysign", s.text)
+            re.search(
+                r"(?m)max_pool|lu(_solve)?\(|ormqr|dual|copysign|^\s*v\d+\[.*\] \S?= ", s.text
+            )
             for s in self.program.sources()
         ):
             return
@@ -313,6 +315,13 @@ class Session:
                 self.judge(Fact("version", text, theirs, ours), name)
 
 
+def selects(node):
+    """Whether a node, or the one that it shows the result of, selects elements."""
+    while node and re.match("Alias|View|.*Reshape|Squeeze|Unsqueeze", node.name()):
+        node = node.next_functions[0][0]
+    return bool(node and SELECTS.match(node.name()))
+
+
 def settle(theirs, ours):
     """Give rushlight's tensors PyTorch's last bits: what follows may compare or round them."""
     if isinstance(theirs, list):
@@ -321,7 +330,7 @@ def settle(theirs, ours):
     elif isinstance(theirs, dict) and "tensor" in theirs:
         if not np.array_equal(theirs["value"], ours["value"], equal_nan=True):
             tensor = ours["tensor"]
-            if tensor.grad_fn and SELECTS.match(tensor.grad_fn.name()):
+            if selects(tensor.grad_fn):
                 return  # its derivative looks for it among what it was selected from
             kept = [] if tensor.is_inference() else [tensor]
             with contextlib.suppress(RuntimeError), rushlight.inference_mode(), unseen(kept):
