@@ -103,6 +103,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
         names, parameters = self._trained()
+        self._children = [(f"{n}." if n else "", m) for n, m in module.named_modules()]
         self.device = parameters[0].device
         self.device_type = self.device.type
         self._check_devices(parameters)
@@ -169,9 +170,15 @@ class DistributedDataParallel(Module, Joinable):
         return [t for name, t in members if name not in self.parameters_to_ignore]
 
     def _buffers_sent(self) -> list[Tensor]:
-        return [
-            b for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore
-        ]
+        """The buffers that the modules have now; which modules there are stays as it was."""
+        found = {
+            id(buffer): buffer
+            for prefix, child in self._children
+            if child._buffers
+            for name, buffer in child._buffers.items()
+            if buffer is not None and prefix + name not in self.parameters_to_ignore
+        }
+        return list(found.values())
 
     def _broadcast(self, tensors: list[Tensor], source: int) -> None:
         """Gives every process the numbers of one, all tensors of a kind at once."""
