@@ -225,18 +225,24 @@ RL_CLONES void pair_rows(const uint16_t* first, const uint16_t* second, uint32_t
   for (int64_t j = 0; j < n; ++j) out[j] = uint32_t(first[j]) | uint32_t(second[j]) << 16;
 }
 
-// c = alpha * block + beta * c, without the branch for NaN that keeps BF16's own conversion from
-// being a vector one.
-RL_CLONES void store(const float* block, float alpha, float beta, BF16* c, int64_t n) {
-  float old[kCols] = {};
-  if (beta != 0) {
-    for (int64_t j = 0; j < n; ++j) old[j] = beta * float(c[j]);
+// BF16's own conversion has a branch for NaN, which keeps loops from becoming vectors.
+RL_INLINE uint16_t rounded(float x) {
+  uint32_t u = std::bit_cast<uint32_t>(x);
+  uint32_t even = (u + 0x7fff + ((u >> 16) & 1)) >> 16, quiet = (u >> 16) | 0x40;
+  return uint16_t((u & 0x7fffffff) > 0x7f800000 ? quiet : even);
+}
+
+// c = alpha * block + beta * c, of bits of BF16.
+RL_CLONES void store(const float* __restrict block, float alpha, float beta, uint16_t* __restrict c,
+                     int64_t n) {
+  if (beta == 0) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) c[j] = rounded(alpha * block[j]);
+    return;
   }
-  for (int64_t j = 0; j < n; ++j) {
-    uint32_t u = std::bit_cast<uint32_t>(alpha * block[j] + old[j]);
-    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16, quiet = (u >> 16) | 0x40;
-    c[j].bits = uint16_t((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-  }
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j)
+    c[j] = rounded(alpha * block[j] + beta * std::bit_cast<float>(uint32_t(c[j]) << 16));
 }
 
 struct Job {
@@ -322,7 +328,7 @@ struct Job {
     int64_t col = panel * kCols, cols = std::min(kCols, n - col);
     u.kernel(rows, depth / 2, x, x_row, panels + panel * kCols * (depth / 2), block);
     for (int64_t r = 0; r < rows; ++r) {
-      store(block + r * kCols, alpha, beta, c + (first + r) * c_row + col, cols);
+      store(block + r * kCols, alpha, beta, &c[(first + r) * c_row + col].bits, cols);
     }
   }
 

@@ -181,17 +181,25 @@ class Runner {
         for (const Axis::Tap& d : c_.axes[2].taps)
           taps.push_back((a.index * c_.kernel[1] + b.index) * c_.kernel[2] + d.index);
     int64_t count = int64_t(taps.size());
+    // Whether the weights of an output lie as they are read: then a panel is a transpose.
+    bool in_order = c_.w_in == count;
+    for (int64_t t = 0; t < count; ++t) in_order = in_order && taps[size_t(t)] == t;
     parallel_for(groups_ * panels_, 1, [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         int64_t g = i / panels_, p = i % panels_, m0 = starts_[size_t(p)],
                 width = starts_[size_t(p + 1)] - m0;
         T* out = weights_.data() + (g * across + m0) * depth_;
-        for (int64_t m = 0; m < width; ++m) {
-          if (m0 + m >= c_.out) {
-            for (int64_t k = 0; k < depth_; ++k) out[k * width + m] = T(0);
-            continue;
-          }
-          const T* row = w + g * w_group + (m0 + m) * c_.w_out;
+        int64_t real = std::clamp<int64_t>(c_.out - m0, 0, width);
+        if (real < width) std::fill(out, out + width * depth_, T(0));
+        const T* rows = w + g * w_group + m0 * c_.w_out;
+        if (in_order) {
+          constexpr int64_t item = sizeof(T);
+          move2d(item, reinterpret_cast<char*>(out), width * item, item,
+                 reinterpret_cast<const char*>(rows), item, c_.w_out * item, depth_, real);
+          continue;
+        }
+        for (int64_t m = 0; m < real; ++m) {
+          const T* row = rows + m * c_.w_out;
           T* to_row = out + m;
           for (int64_t ch = 0; ch < c_.in; ++ch, row += c_.w_in)
             for (int64_t t = 0; t < count; ++t, to_row += width) *to_row = row[taps[size_t(t)]];
@@ -210,24 +218,18 @@ class Runner {
     for (int i = 0; i < 3; ++i) from[i] = box.begin[i] * a[i].step - a[i].lead;
     int64_t head = std::clamp<int64_t>(-from[2], 0, length_[2]);
     int64_t stop = std::clamp<int64_t>(a[2].source - from[2], head, length_[2]);
-    T* to = padded;
-    for (int64_t ch = 0; ch < c_.in; ++ch) {
-      to = padded + ch * plane_;
-      for (int64_t d = 0; d < length_[0]; ++d) {
-        for (int64_t h = 0; h < length_[1]; ++h, to += length_[2]) {
-          int64_t y = from[0] + d, x = from[1] + h;
-          if (y < 0 || y >= a[0].source || x < 0 || x >= a[1].source) {
-            std::fill(to, to + length_[2], T(0));
-            continue;
-          }
-          const T* row = source + ((ch * a[0].source + y) * a[1].source + x) * a[2].source;
-          std::fill(to, to + head, T(0));
-          copy_row(row + from[2] + head, stop - head, to + head);
-          std::fill(to + stop, to + length_[2], T(0));
-        }
+    int64_t lines = length_[0] * length_[1];
+    // With what is read behind the last row.
+    std::memset(padded, 0, size_t(plane_ * c_.in + L) * sizeof(T));
+    for (int64_t ch = 0; ch < c_.in && head < stop; ++ch) {
+      T* to = padded + ch * plane_ + head;
+      for (int64_t line = 0; line < lines; ++line, to += length_[2]) {
+        int64_t y = from[0] + line / length_[1], x = from[1] + line % length_[1];
+        if (y < 0 || y >= a[0].source || x < 0 || x >= a[1].source) continue;
+        const T* row = source + ((ch * a[0].source + y) * a[1].source + x) * a[2].source;
+        std::memcpy(to, row + from[2] + head, size_t(stop - head) * sizeof(T));
       }
     }
-    std::fill(to, to + L, T(0));
     return padded;
   }
 

@@ -100,11 +100,6 @@ struct PixelTile {
   int64_t plane;  // between channels of the result
 };
 
-template <class T>
-RL_CLONES void copy_row(const T* from, int64_t n, T* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i];
-}
-
 // The first `count` lanes of a register.
 #if defined(__x86_64__)
 RL_WIDE inline void put_some(float* out, const float (&v)[16], int64_t count) {
