@@ -430,6 +430,28 @@ PyObject* call_slots(const OpInfo& info, PyObject* const* slots) {
   return op.to_python(info.signature, result.get());
 }
 
+// A factory: layouts other than None are Python's business, and rare.
+PyObject* call_factory(const OpInfo& info, PyObject* const* slots) {
+  PyObject* layout = slots[info.layout_at];
+  if (layout == Py_None) return call_slots(info, slots);
+  PyObject* module = PyImport_ImportModule("rushlight._layout");
+  PyObject* made =
+      module ? PyObject_CallMethod(module, "_check", "sO", info.name.c_str(), layout) : nullptr;
+  Py_XDECREF(module);
+  if (!made) throw PythonError{};
+  PyObject* result = nullptr;
+  try {
+    result = call_slots(info, slots);
+  } catch (...) {
+    Py_DECREF(made);
+    throw;
+  }
+  if (result && made != Py_None) Py_SETREF(result, PyObject_CallOneArg(made, result));
+  Py_DECREF(made);
+  if (!result) throw PythonError{};
+  return result;
+}
+
 void write_slots(const OpInfo& info, PyObject* const* slots, Tensor* into, bool inplace) {
   Arguments args(*info.record);
   parse(args, info, slots);
@@ -499,6 +521,9 @@ OpInfo describe(const OpRecord& op) {
   info.tried_last = table.tried_last;
   info.record = &op;
   info.call = call_slots;
+  const std::vector<Param>& params = info.signature.params();
+  for (size_t i = 0; i < params.size(); i++)
+    if (params[i].name == "layout") info.layout_at = int(i), info.call = call_factory;
   if (table.into) info.into = write_slots;
   return info;
 }

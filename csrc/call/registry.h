@@ -43,6 +43,7 @@ struct OpInfo {
   PyObject* (*fast)(const OpInfo&, PyObject* const* args, Py_ssize_t count) = nullptr;
   const Pointwise* pointwise = nullptr;
   const OpRecord* record = nullptr;  // of an op that is not pointwise (call/call.h)
+  int layout_at = -1;                // the parameter of that name, of ops that make tensors
   mutable bool warned = false;       // that a deprecated order was used
 };
 

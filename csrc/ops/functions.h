@@ -10,6 +10,9 @@ namespace rl {
 
 using Vars = std::vector<Var>;
 
+// Whether a norm of tensors of one type may be computed in the other.
+void check_norm_dtype(const char* op, DType from, DType to);
+
 namespace ops {
 
 Var add(const Var& a, const Var& b);

@@ -170,6 +170,11 @@ def gradient(
     >>> torch.gradient(torch.tensor([1.0, 2.0, 4.0, 7.0]))
     (tensor([1.0000, 1.5000, 2.5000, 3.0000]),)
     """
+    if isinstance(spacing, Tensor) and spacing.dim() > 0:
+        raise TypeError(
+            "gradient(): spacing must be a number or a list of numbers or tensors, got a tensor of "
+            f"shape {list(spacing.shape)}: give the coordinates of one dimension as a list of one"
+        )
     dims = range(input.dim()) if dim is None else ((dim,) if isinstance(dim, int) else dim)
     dims = [d % input.dim() for d in dims]
     if len(set(dims)) != len(dims):
@@ -204,6 +209,11 @@ def _slope(x: Any, dim: int, spacing: Any, edge_order: int) -> Any:
     if isinstance(spacing, Tensor) and spacing.dim() > 0:
         shape = [1] * x.dim()
         shape[dim] = n - 1
+        if spacing.shape != (n,):
+            raise RuntimeError(
+                f"torch.gradient: the coordinates of dimension {dim} must be {n} numbers, got a "
+                f"tensor of shape {list(spacing.shape)}"
+            )
         steps = (spacing[1:] - spacing[:-1]).reshape(shape)
         a, b = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
         first, last = steps.narrow(dim, 0, 1), steps.narrow(dim, n - 2, 1)
@@ -275,7 +285,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     (tensor([1, 1]), tensor([1, 3]))
     """
     if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(s < 0 for s in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
@@ -338,7 +348,15 @@ def histogram(
             low, high = low - 0.5, high + 0.5
         if not low < high:
             raise RuntimeError(f"torch.histogram(): max must be larger than min, got {low}, {high}")
+        if bins <= 0:
+            raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins}")
         edges = _ops["linspace"](low, high, bins + 1, dtype=x.dtype)
+    if weight is not None and weight.numel() != x.numel():
+        raise RuntimeError(
+            "torch.histogram(): if weight tensor is provided it should have the same shape as the "
+            f"input tensor, but got input with shape {list(input.shape)} and weight with shape "
+            f"{list(weight.shape)}"
+        )
     count = edges.shape[0] - 1
     inside = (x >= edges[0]) & (x <= edges[-1])
     x = x[inside]
@@ -474,6 +492,11 @@ def index_reduce(
         ).reshape(())  # fmt: skip
     shape = [1] * source.dim()
     shape[dim] = index.numel()
+    if index.numel() and not bool(((index >= 0) & (index < input.shape[dim])).all()):
+        raise IndexError(
+            f"index_reduce(): index out of range in self: dimension {dim} has size "
+            f"{input.shape[dim]}, got indices from {int(index.min())} to {int(index.max())}"
+        )
     places = index.reshape(shape).expand(source.shape)
     return _into(out, input.scatter_reduce(dim, places, source, reduce, include_self=include_self))
 
@@ -534,4 +557,33 @@ def grid_sampler(
     )
 
 
-grid_sampler_2d = grid_sampler_3d = grid_sampler
+def _sampler_of(rank: int) -> Any:
+    def sampler(
+        input: Tensor,
+        grid: Tensor,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+    ) -> Tensor:
+        if input.dim() != rank or grid.dim() != rank:
+            raise RuntimeError(
+                f"grid_sampler(): expected {rank}D input and grid with same number of dimensions, "
+                f"but got input with sizes {list(input.shape)} and grid with sizes "
+                f"{list(grid.shape)}"
+            )
+        return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+    name = f"grid_sampler_{rank - 2}d"
+    shape = ", ".join(["1"] * (rank - 1))
+    sampler.__name__ = sampler.__qualname__ = name
+    sampler.__doc__ = f"""``grid_sampler`` of tensors with {rank} dimensions.
+
+    >>> import rushlight as torch
+    >>> x, grid = torch.ones(1, {shape}), torch.zeros({shape}, {rank - 2})
+    >>> torch.{name}(x, grid, 0, 0, False).item()
+    1.0
+    """
+    return sampler
+
+
+grid_sampler_2d, grid_sampler_3d = _sampler_of(4), _sampler_of(5)

@@ -1,6 +1,12 @@
 """Layouts and memory formats: names that programs pass around."""
 
+from __future__ import annotations
+
 from rushlight import _C
+
+TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class layout:
@@ -49,3 +55,32 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 _C._set_memory_formats(contiguous_format, preserve_format, channels_last, channels_last_3d)
+
+
+_SPARSE = ("empty", "zeros", "zeros_like", "new_empty", "new_zeros")
+
+
+def _check(op: str, wanted: object) -> Any:
+    """What makes a factory's result one of this layout, or None where it is one already."""
+    if not isinstance(wanted, layout) or isinstance(wanted, memory_format):
+        kind = type(wanted).__name__
+        raise TypeError(f"{op}(): argument 'layout' must be torch.layout, not {kind}")
+    if wanted is strided:
+        return None
+    if op in ("full", "ones"):
+        raise RuntimeError(
+            f"{op}(...) is not implemented for sparse layout: make it strided and call "
+            f".to_sparse(layout={wanted!r})"
+        )
+    if op not in _SPARSE or wanted is jagged:
+        raise NotImplementedError(
+            f"{op}: layout={wanted!r}: it makes strided tensors alone; a sparse one of their "
+            "elements comes from .to_sparse(layout=...), a jagged one from torch.nested"
+        )
+
+    def made(dense: Any) -> Any:
+        wants_grad = dense.requires_grad
+        sparse = dense.detach().zero_().to_sparse(layout=wanted)
+        return sparse.requires_grad_() if wants_grad else sparse
+
+    return made

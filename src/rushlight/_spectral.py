@@ -234,6 +234,8 @@ def stft(
         shaped = x.reshape((1,) * (3 - x.dim()) + tuple(x.shape))
         shaped = _C._namespaces["nn.functional"]["pad"](shaped, (width, width), mode=pad_mode)
         x = shaped.reshape((*x.shape[:-1], shaped.shape[-1]))
+    elif align_to_window and 0 < length < n_fft:  # pieces begin where their windows do
+        x = _C._namespaces["nn.functional"]["pad"](x, ((n_fft - length) // 2,) * 2)
     if n_fft <= 0 or n_fft > x.shape[-1]:
         raise RuntimeError(
             f"stft: expected 0 < n_fft <= {x.shape[-1]}, but got n_fft={n_fft}: the signal is "

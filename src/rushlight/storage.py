@@ -8,9 +8,26 @@ from rushlight._C import Tensor
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = ["UntypedStorage"]
+
+
+def _of_bytes(items: Sequence[int]) -> Tensor:
+    kind = type(items).__name__
+    if not hasattr(items, "__len__"):
+        raise TypeError(f"torch.UntypedStorage(): expected a size or a list of ints, got {kind}")
+    for item in items:
+        if not isinstance(item, int):
+            raise RuntimeError(
+                "torch.UntypedStorage(): tried to construct a storage from a sequence "
+                f"({kind}), but one of the items was of type {type(item).__name__} instead of int"
+            )
+    flat = _C._namespaces[""]["empty"](len(items), dtype=_C.uint8)
+    for at, item in enumerate(items):
+        flat[at] = item % 256
+    return flat
 
 
 class UntypedStorage:
@@ -25,9 +42,11 @@ class UntypedStorage:
     _flat: Tensor
     _part = False  # made by slicing another one
 
-    def __init__(self, source: Tensor | int = 0, *, device: Any = None) -> None:
+    def __init__(self, source: Tensor | int | Sequence[int] = 0, *, device: Any = None) -> None:
         if isinstance(source, Tensor):
             self._flat = _C._storage_tensor(source)
+        elif not isinstance(source, int):
+            self._flat = _of_bytes(source)
         else:
             self._flat = _C._namespaces[""]["empty"](source, dtype=_C.uint8)
 

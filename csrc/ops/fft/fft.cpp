@@ -275,7 +275,7 @@ const Ints& last_two() {
     static Var forward(const Var& input, std::optional<int64_t> n, int64_t dim,                  \
                        const std::optional<std::string>& norm) {                                 \
       std::optional<Ints> s;                                                                     \
-      if (n) s = Ints{*n};                                                                       \
+      if (n) check_points("fft." label, *n), s = Ints{*n};                                       \
       return transform("fft." label, input, s, Ints{dim}, norm, direction);                      \
     }                                                                                            \
   };                                                                                             \

@@ -92,6 +92,8 @@ Var kept(const Var& result, const Ints& two, bool keepdim) {
 }
 
 Var extreme(const Var& a, int64_t dim, bool largest, bool keepdim) {
+  if (largest && a.size(int(dim)) == 0)
+    return ops::sum(a, {dim}, keepdim);  // norms of nothing are 0
   return largest ? ops::amax(a, {dim}, keepdim) : ops::amin(a, {dim}, keepdim);
 }
 
@@ -102,7 +104,10 @@ void check_norm_input(const Var& a) {
         info(a.dtype()).tensor_name);
 }
 
-Var converted(const Var& a, std::optional<DType> dtype) { return dtype ? ops::to(a, *dtype) : a; }
+Var converted(const Var& a, std::optional<DType> dtype, const char* op) {
+  if (dtype) check_norm_dtype(op, a.dtype(), *dtype);
+  return ops::to(a, dtype.value_or(a.dtype()));
+}
 
 bool is_word(PyObject* ord, const char* word) {
   return PyUnicode_Check(ord) && PyUnicode_CompareWithASCIIString(ord, word) == 0;
@@ -121,7 +126,7 @@ double order_number(PyObject* ord, const char* op) {
 Var norm_of(const Var& input, PyObject* ord, const Ints& dim, bool keepdim,
             std::optional<DType> dtype) {
   check_norm_input(input);
-  Var a = converted(input, dtype);
+  Var a = converted(input, dtype, "linalg.matrix_norm");
   if (PyUnicode_Check(ord)) {
     if (is_word(ord, "nuc")) return ops::nuclear_norm(a, dim, keepdim);
     check(is_word(ord, "fro"), "linalg.matrix_norm: Order ", PyUnicode_AsUTF8(ord),
@@ -173,7 +178,8 @@ struct LinalgNorm : Composite {
                                  : "",
           " is for matrices: give two dimensions");
     double order = ord == Py_None ? 2 : order_number(ord, op);
-    return ops::vector_norm(converted(input, dtype), order, dim ? *dim : Ints(), keepdim);
+    return ops::vector_norm(converted(input, dtype, "linalg.vector_norm"), order,
+                            dim ? *dim : Ints(), keepdim);
   }
 };
 RL_OP(LinalgNorm)

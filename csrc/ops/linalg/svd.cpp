@@ -7,6 +7,17 @@ namespace {
 
 using namespace linalg;
 
+// Some matrix has singular values that are NaN: says which.
+[[noreturn]] void fail_not_finite(const char* op, const Var& s) {
+  Plain plain;
+  Var clean = ops::to(ops::sum(ops::to(s == s, DType::I64), {-1}, false) == Var(double(s.size(-1))),
+                      DType::I64);
+  kernel::Outside bad = on(clean).find_zero(clean->data<int64_t>(), clean.numel());
+  fail_as(linalg_error, op, ": ",
+          s.dim() > 1 ? concat("(Batch element ", bad.at, "): ") : std::string(),
+          "The algorithm failed to converge because the input matrix contained non-finite values.");
+}
+
 // u, s and v^H without the columns that only `full` adds.
 struct Factors {
   Var u, s, vh;
@@ -73,10 +84,7 @@ struct Svd : General {
       if (u.numel()) ops::copy_data(u.get(), identity(m, u).get());
       if (vh.numel()) ops::copy_data(vh.get(), identity(n, vh).get());
     }
-    if (can_read(s) && any(math::isnan(s)))
-      fail_as(linalg_error, op,
-              ": The algorithm failed to converge because the input matrix contained non-finite "
-              "values.");
+    if (can_read(s) && any(math::isnan(s))) fail_not_finite(op, s);
     check_info(info, op, linalg_error, [](int64_t code) {
       if (code < 0)
         return std::string(

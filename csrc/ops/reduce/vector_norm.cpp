@@ -7,6 +7,15 @@
 
 namespace rl {
 
+void check_norm_dtype(const char* op, DType from, DType to) {
+  const char* wanted = info(to).tensor_name;
+  check(is_differentiable(to), op, ": dtype should be floating point or complex, but got ", wanted);
+  check(is_complex(to) == is_complex(from), op, ": dtype should be ",
+        is_complex(from) ? "complex for complex" : "real for real", " inputs, but got ", wanted);
+  check(promote(from, to) == to, op, ": the dtype of the input (", info(from).tensor_name,
+        ") should be convertible without narrowing to the specified dtype (", wanted, ")");
+}
+
 namespace {
 
 using Dims = std::optional<Ints>;
@@ -103,16 +112,7 @@ struct VectorNorm : General {
           "linalg.vector_norm: Expected a floating point or complex tensor "
           "as input. Got ",
           info(d).tensor_name);
-    if (dtype) {
-      const char* wanted = info(*dtype).tensor_name;
-      check(is_differentiable(*dtype),
-            "linalg.vector_norm: dtype should be floating point or complex, but got ", wanted);
-      check(is_complex(*dtype) == is_complex(d), "linalg.vector_norm: dtype should be ",
-            is_complex(d) ? "complex for complex" : "real for real", " inputs, but got ", wanted);
-      check(promote(d, *dtype) == *dtype, "linalg.vector_norm: the dtype of the input (",
-            info(d).tensor_name,
-            ") should be convertible without narrowing to the specified dtype (", wanted, ")");
-    }
+    if (dtype) check_norm_dtype("linalg.vector_norm", d, *dtype);
     return norm_value(ops::to(input, dtype.value_or(d)), ord, dim, keepdim);
   }
   static void vjp(Back& b, const In& input, double ord, Dims dim, bool keepdim,

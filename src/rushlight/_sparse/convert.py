@@ -32,13 +32,15 @@ def to_sparse(
     sparse_dim: int | None = None,
     *,
     layout: Any = None,
-    blocksize: Sequence[int] | None = None,
+    blocksize: Sequence[int] | int | None = None,
     dense_dim: int | None = None,
 ) -> Any:
     """Any tensor in a sparse layout."""
     if sparse_dim is not None and (layout is not None or blocksize is not None):
         raise RuntimeError("to_sparse: sparse_dim and layout do not go together")
     layout = sparse_coo if layout is None else layout
+    if isinstance(blocksize, int):
+        blocksize = (blocksize, blocksize)
     if layout is strided:
         return x.to_dense() if is_structured(x) else x
     if blocksize is not None and layout not in BLOCKED:
