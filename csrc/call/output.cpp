@@ -1,4 +1,6 @@
 // What ops check and change about tensors that they write into.
+#include "autograd/batch.h"
+#include "autograd/forward.h"
 #include "call/broadcast.h"
 #include "call/write.h"
 
@@ -27,6 +29,24 @@ void check_out(bool requires_grad, const Tensor* into, const char* name) {
     fail(name,
          "(): functions with out=... arguments don't support automatic differentiation, "
          "but one of the arguments requires grad.");
+}
+
+void check_out(const Tensor* into, const Tensor* result, const char* name) {
+  if (levels_of(result) | levels_of(into)) refuse_out(name);
+  check_out(requires_grad(result), into, name);
+  check_cast(result->dtype, into->dtype);
+  check(!batch_of(result) && !batch_of(into), name, "(): out= is not supported under vmap");
+  SameDevice same(name);
+  same.need(result);
+  same.need(into);
+  check_writable(into);
+}
+
+void write_out(Tensor* into, const Var& result, const char* name) {
+  check_out(into, result.get(), name);
+  resize_output(into, result.sizes(), result->strides);
+  prepare_write(into, "out=");
+  ops::copy_data(into, result.get());
 }
 
 bool overlaps_partly(const Tensor* in, const Tensor* into) {
