@@ -15,12 +15,11 @@ IDS = [name for name, _ in MAKERS]
 # Ops that take such arguments: they read shapes, treat each tensor by itself, or copy.
 MIXING = {
     "Tensor.copy_", "Tensor.expand_as", "Tensor.reshape_as", "Tensor.view_as", "atleast_1d",
-    "atleast_2d", "atleast_3d", "broadcast_tensors", "lu_unpack", "meshgrid",
+    "atleast_2d", "atleast_3d", "broadcast_tensors", "lu_unpack",
 }  # fmt: skip
 # Parts of theirs are numbers of the host, or indices, which go with any tensor.
 NUMBERS = {
-    "cosine_embedding_loss", "index_put", "nn.functional.cosine_embedding_loss",
-    "nn.functional.prelu", "prelu", "tensor_split",
+    "cosine_embedding_loss", "index_put", "nn.functional.cosine_embedding_loss", "tensor_split",
 }  # fmt: skip
 REFUSED = r"same device|meta tensor"
 

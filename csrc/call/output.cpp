@@ -63,7 +63,7 @@ bool overlaps_partly(const Tensor* in, const Tensor* into) {
   return true;
 }
 
-void resize_output(Tensor* out, const Ints& sizes) {
+void resize_output(Tensor* out, const Ints& sizes, const Ints& strides) {
   if (out->sizes == sizes) return;
   if (out->numel != 0 &&
       PyErr_WarnFormat(PyExc_UserWarning, 1,
@@ -75,9 +75,9 @@ void resize_output(Tensor* out, const Ints& sizes) {
   if (n == 0) out->storage->version++;  // a write that touches nothing, of what may be saved
   if (bytes > out->storage->bytes) resize_storage(out->storage, bytes);
   out->sizes = sizes;
-  out->strides = contiguous_strides(sizes);
+  out->strides = is_dense(sizes, strides) ? strides : contiguous_strides(sizes);
   out->numel = n;
-  out->contiguous = true;
+  out->contiguous = is_contiguous(sizes, out->strides);
 }
 
 }  // namespace rl
