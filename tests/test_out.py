@@ -50,12 +50,34 @@ REFUSED = {
         lambda: torch.zeros(2, dtype=torch.int64),
         lambda o: torch.floor_divide(torch.ones(3, dtype=torch.int64), 0, out=o),
     ),
+    "quantile": (lambda: torch.zeros(2), lambda o: torch.quantile(double(), 0.5, out=o)),
+    "grad of renorm": (
+        lambda: torch.zeros(2),
+        lambda o: torch.renorm(wants_grad(3, 3), 2, 0, 1.0, out=o),
+    ),
+    "gcd": (
+        lambda: torch.zeros(2, dtype=torch.bool),
+        lambda o: torch.gcd(torch.tensor(4), torch.tensor(6), out=o),
+    ),
+    "expanded gcd": (
+        lambda: torch.zeros(1, dtype=torch.int64).expand(2),
+        lambda o: torch.gcd(torch.tensor(4), torch.tensor(6), out=o),
+    ),
+    "device": (lambda: torch.zeros(2), lambda o: torch.mm(e().to("meta"), e().to("meta"), out=o)),
+    "device of two": (
+        float_pair,
+        lambda o: torch.sort(ones(), out=(o[0], o[1].to("meta"))),
+    ),
     "not implemented": (lambda: torch.zeros(2), lambda o: torch.bitwise_and(ones(), ones(), out=o)),
 }
 
 
 def ones():
     return torch.ones(3)
+
+
+def double():
+    return torch.ones(3, dtype=torch.float64)
 
 
 def e():
@@ -99,3 +121,17 @@ def test_an_output_that_would_grow_over_its_input_is_refused():
         torch.add(x[:3], 1, out=out)
     assert out.tolist() == [1]
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_functions_written_in_python_resize_as_ops_do():
+    out = torch.zeros(2)
+    with pytest.warns(UserWarning, match="was resized"):
+        result = torch.quantile(torch.arange(5.0), 0.5, out=out)
+    assert result is out
+    assert out.tolist() == 2
+    assert out._version == 1
+
+
+def test_out_is_refused_in_vmap():
+    with pytest.raises(RuntimeError, match="not supported under vmap"):
+        torch.vmap(lambda x: torch.mm(x, x, out=torch.zeros(3, 3)))(torch.ones(2, 3, 3))

@@ -286,3 +286,26 @@ def test_a_tensor_from_outside_is_kept():
     noise = [torch.full((1000,), 9.0) for _ in range(10)]
     assert program(torch.ones(1000)).sum().item() == 3000
     assert len(noise) == 10
+
+
+MASK, PLACES = torch.tensor([True, False, True]), torch.tensor([2, 0])
+IN_PLACE = {
+    "masked_fill_": lambda x: x.masked_fill_(MASK, 2.0),
+    "index_add_": lambda x: x.index_add_(0, PLACES, torch.ones(2)),
+    "index_copy_": lambda x: x.index_copy_(0, PLACES, x[:2] * 2),
+    "index_fill_": lambda x: x.index_fill_(0, PLACES, 2.0),
+    "scatter_": lambda x: x.scatter_(0, PLACES, x[:2] * 2),
+    "scatter_ of a number": lambda x: x.scatter_(0, PLACES, 2.0),
+    "scatter_add_": lambda x: x.scatter_add_(0, PLACES, x[:2] * 2),
+    "index_put_": lambda x: x.index_put_((PLACES,), x[:2] * 2),
+    "index_put_ that adds": lambda x: x.index_put_((PLACES,), x[:2] * 2, accumulate=True),
+    "setitem": lambda x: (x.__setitem__(PLACES, x[:2] * 2), x)[1],
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_writes_in_place_keep_the_masks_and_indices_from_outside(name):
+    program = record(lambda x: IN_PLACE[name](x * 1), torch.arange(3.0))
+    x = torch.tensor([3.0, 5.0, 7.0])
+    expected = IN_PLACE[name](x * 1)
+    assert program(x).tolist() == expected.tolist()

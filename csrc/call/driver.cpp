@@ -332,12 +332,8 @@ void execute(const OpRecord& op, Values args, void* result) {
       if (HiddenDims hidden = hidden_dims(op, args)) return run_apart(op, hidden, args, result);
     return op.forward(op, args, result);
   }
-  if (devices_mix && !op.any_devices) [[unlikely]] {
-    SameDevice same(op.name);
-    each_tensor(op, args, [&](const Var& v) { same.add(v.get()); });
-  }
-  if (recording) [[unlikely]]
-    each_tensor(op, args, [&](const Var& v) { recording->hold(v.get()); });
+  if (devices_mix || recording) [[unlikely]]
+    admit(op, nullptr, args);
   Origins origins(op, args);
   if (origins.stored && op.stored != Stored::Moved) [[unlikely]]
     return run_converted(op, args, result);
@@ -455,10 +451,16 @@ PyObject* call_factory(const OpInfo& info, PyObject* const* slots) {
 void write_slots(const OpInfo& info, PyObject* const* slots, Tensor* into, bool inplace) {
   Arguments args(*info.record);
   parse(args, info, slots);
+  admit(*info.record, into, args.values());
   info.record->into(into, inplace, args.values());
 }
 
 }  // namespace
+
+void admit(const OpRecord& op, const Tensor* written, Values args) {
+  auto each = [&](const auto& f) { each_tensor(op, args, [&](const Var& v) { f(v.get()); }); };
+  admit(op.name, written, each, op.any_devices);
+}
 
 bool requires_any(const OpRecord& op, Values args) { return Origins(op, args).requires_grad; }
 

@@ -58,14 +58,6 @@ Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType
   return empty_strided(sizes, strides_by_operands(in, count, sizes), dtype, device_of(in, count));
 }
 
-void resize_output(Tensor* out, const Ints& sizes, const Ints& strides) {
-  if (out->sizes == sizes) return;
-  resize_output(out, sizes);
-  if (!is_dense(sizes, strides)) return;
-  out->strides = strides;
-  out->contiguous = is_contiguous(sizes, strides);
-}
-
 MemoryFormat suggested_format(const Tensor* like) {
   if (like->dim() < 4 || batch_of(like)) return MemoryFormat::Contiguous;
   return format_of(like->sizes, like->strides);

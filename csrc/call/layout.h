@@ -17,7 +17,8 @@ Ints pointwise_strides(const Tensor* const* in, int count, const Ints& sizes);
 Device device_of(const Tensor* const* in, int count);
 Var empty_pointwise(const Tensor* const* in, int count, const Ints& sizes, DType dtype);
 
-// Resizes an out= tensor that has another shape; it then lies as a new result would.
+// Resizes an out= tensor that has another shape, warning when it held something; it then lies as a
+// new result would (call/output.cpp).
 void resize_output(Tensor* out, const Ints& sizes, const Ints& strides);
 
 // The format of results that follow this input; a batched tensor suggests rows.

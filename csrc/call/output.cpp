@@ -1,4 +1,6 @@
 // What ops check and change about tensors that they write into.
+#include "autograd/batch.h"
+#include "autograd/forward.h"
 #include "call/broadcast.h"
 #include "call/write.h"
 
@@ -29,6 +31,24 @@ void check_out(bool requires_grad, const Tensor* into, const char* name) {
          "but one of the arguments requires grad.");
 }
 
+void check_out(const Tensor* into, const Tensor* result, const char* name) {
+  if (levels_of(result) | levels_of(into)) refuse_out(name);
+  check_out(requires_grad(result), into, name);
+  check_cast(result->dtype, into->dtype);
+  check(!batch_of(result) && !batch_of(into), name, "(): out= is not supported under vmap");
+  SameDevice same(name);
+  same.need(result);
+  same.need(into);
+  check_writable(into);
+}
+
+void write_out(Tensor* into, const Var& result, const char* name) {
+  check_out(into, result.get(), name);
+  resize_output(into, result.sizes(), result->strides);
+  prepare_write(into, "out=");
+  ops::copy_data(into, result.get());
+}
+
 bool overlaps_partly(const Tensor* in, const Tensor* into) {
   if (in->storage != into->storage || in->numel == 0 || into->numel == 0) return false;
   if (in->offset == into->offset && in->sizes == into->sizes && in->strides == into->strides)
@@ -43,7 +63,7 @@ bool overlaps_partly(const Tensor* in, const Tensor* into) {
   return true;
 }
 
-void resize_output(Tensor* out, const Ints& sizes) {
+void resize_output(Tensor* out, const Ints& sizes, const Ints& strides) {
   if (out->sizes == sizes) return;
   if (out->numel != 0 &&
       PyErr_WarnFormat(PyExc_UserWarning, 1,
@@ -55,9 +75,9 @@ void resize_output(Tensor* out, const Ints& sizes) {
   if (n == 0) out->storage->version++;  // a write that touches nothing, of what may be saved
   if (bytes > out->storage->bytes) resize_storage(out->storage, bytes);
   out->sizes = sizes;
-  out->strides = contiguous_strides(sizes);
+  out->strides = is_dense(sizes, strides) ? strides : contiguous_strides(sizes);
   out->numel = n;
-  out->contiguous = true;
+  out->contiguous = is_contiguous(sizes, out->strides);
 }
 
 }  // namespace rl

@@ -235,15 +235,9 @@ void finish(const OpRecord&, Node* node, Var* results, size_t) {
 
 Var write_plain(const Pointwise& op, const Var* in, const double* params, Tensor* into,
                 bool inplace) {
-  if (recording) [[unlikely]] {
-    for (int i = 0; i < op.inputs; i++) recording->hold(in[i].get());
-    recording->hold(into);
-  }
-  if (devices_mix) [[unlikely]] {
-    SameDevice same(op.name);
-    for (int i = 0; i < op.inputs; i++) same.add(in[i].get());
-    same.add(into);
-  }
+  admit(op.name, into, [&](const auto& f) {
+    for (int i = 0; i < op.inputs; i++) f(in[i].get());
+  });
   if (op.validate) op.validate(in);
   Settled call(op, in, into);
   check_cast(call.result, into->dtype);

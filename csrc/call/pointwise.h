@@ -169,7 +169,8 @@ RL_INLINE auto value_of(Given<V> a, Given<V> b, Given<V> c, const V* p, std::ind
   else return Op::value(a, b, c, p[P]...);
 }
 template <class Op, int K, class V, size_t... P>
-RL_INLINE auto partial_of(Given<V> a, Given<V> b, Given<V> c, const V* p, Given<V> y, std::index_sequence<P...>) {
+RL_INLINE auto partial_of(Given<V> a, Given<V> b, Given<V> c, const V* p, Given<V> y,
+                          std::index_sequence<P...>) {
   (void)b, (void)c, (void)p;
   if constexpr (Op::inputs == 1) return Op::partial(a, p[P]..., y);
   else if constexpr (Op::inputs == 2 && K == 0) return Op::partial0(a, b, p[P]..., y);
@@ -519,8 +520,5 @@ Var apply(const X&... inputs) {
 // Whether `in` shares memory with `into` otherwise than element by element. Raises where both are
 // dense, as torch does; true asks the caller for a copy.
 bool overlaps_partly(const Tensor* in, const Tensor* into);
-
-// Resizes an out= tensor, warning when it held something.
-void resize_output(Tensor* out, const Ints& sizes);
 
 }  // namespace rl

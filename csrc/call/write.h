@@ -5,6 +5,7 @@
 #include "call/layout.h"
 #include "call/op.h"
 #include "call/pointwise.h"
+#include "call/values.h"
 
 namespace rl {
 
@@ -43,6 +44,7 @@ void write_inplace(Tensor* self, const char* name, const Write& write, const A&.
   Var history;
   detail::Runner<Op, decltype(&Op::forward)>::with(
       [&](const OpRecord& op, Values values) {
+        admit(op, self, values);
         bool recorded = modes.records() && requires_any(op, values);
         if (recorded || dual_levels) history = alias(self);
         if (recorded) record(op, values, &history, 1);
@@ -69,15 +71,9 @@ void replace_inplace(Tensor* self, const char* name, const Result& result) {
 }
 
 // out=: the result's elements go into a tensor that is resized to hold them.
-inline void write_out(Tensor* into, const Var& result, const char* name) {
-  if (levels_of(result.get()) | levels_of(into)) refuse_out(name);
-  check_out(requires_grad(result.get()), into, name);
-  check_cast(result.dtype(), into->dtype);
-  check_writable(into);
-  resize_output(into, result.sizes(), result->strides);
-  prepare_write(into, "out=");
-  ops::copy_data(into, result.get());
-}
+void write_out(Tensor* into, const Var& result, const char* name);
+// Its checks alone, for ops of several results: all are checked before one is written.
+void check_out(const Tensor* into, const Tensor* result, const char* name);
 
 // The tensor, or a copy of it when it shares memory with what is about to be written.
 inline Var apart_from(const Tensor* written, const Var& v) {

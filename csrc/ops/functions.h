@@ -89,6 +89,10 @@ Var as_strided_scatter(const Var& into, const Var& src, const Ints& sizes, const
                        int64_t offset);
 Var as_strided(const Var& a, const Ints& sizes, const Ints& strides, int64_t offset);
 
+// An index on the device; those of main memory go with any tensor.
+Var index_on(Device device, const Var& index);
+// Checks and holds what index_put_ is given, before the elements are looked at.
+void admit_put(const Var& x, const Vars& indices, const Var& values);
 // x[indices] = values in place, recording it (python/indexing.cpp).
 void index_put_(const Var& x, const Vars& indices, const Var& values);
 // Takes the elements of src, recording it.

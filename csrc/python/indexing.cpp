@@ -175,12 +175,7 @@ class Reader {
     result_.advanced = true;
     if (result_.indices.size() <= size_t(dim_)) result_.indices.resize(size_t(dim_) + 1);
     // Indices may lie in main memory, whatever they index.
-    Device place = result_.view.device();
-    check(index.device() == place || index.device() == kHost,
-          "indices should be either on cpu or on the same device as the indexed tensor (",
-          device_text(place), "), got one on ", device_text(index.device()));
-    result_.indices[size_t(dim_)] =
-        index.device() == place ? index : ops::to(index, index.dtype(), place);
+    result_.indices[size_t(dim_)] = ops::index_on(result_.view.device(), index);
     dim_++;
   }
 
@@ -347,6 +342,7 @@ bool put_batched(const Var& x, const Vars& indices, const Var& values) {
 namespace ops {
 
 void index_put_(const Var& x, const Vars& indices, const Var& values) {
+  admit_put(x, indices, values);
   check_inplace(x.get(), "index_put_");
   Var places = may_repeat(x.get(), values, "index_put_") ? without_repeats(x.get()) : x;
   check_writable(places.get());

@@ -4,6 +4,7 @@
 #include "autograd/structured.h"
 #include "call/memory_format.h"
 #include "call/registry.h"
+#include "call/write.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/parallel.h"
 #include "python/cuda_api.h"
@@ -147,6 +148,21 @@ PyObject* set_structured_type(PyObject*, PyObject* type) {
   structured_type = reinterpret_cast<PyTypeObject*>(type);
   Py_RETURN_NONE;
 }
+// _write_out(out, result, name): out, which has the result's elements now.
+PyObject* write_out_of(PyObject*, PyObject* args) {
+  PyObject *out, *result;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "OOs", &out, &result, &name)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    for (PyObject* o : {out, result})
+      if (!is_tensor(o))
+        fail_as(PyExc_TypeError, name, "(): argument 'out' must be Tensor, not ",
+                Py_TYPE(o)->tp_name);
+    write_out(reinterpret_cast<Tensor*>(out), Var(reinterpret_cast<Tensor*>(result)), name);
+    Py_INCREF(out);
+    return out;
+  });
+}
 // Methods written in Python join the type's dict.
 PyObject* add_tensor_methods(PyObject*, PyObject* dict) {
   if (!PyDict_Check(dict)) {
@@ -202,6 +218,7 @@ PyMethodDef functions[] = {
      ">>> torch.get_num_threads()\n"
      "1\n"
      ">>> torch.set_num_threads(before)"},
+    {"_write_out", write_out_of, METH_VARARGS, nullptr},
     {"_set_blas_path", set_blas, METH_O, nullptr},
     {"_set_package_folder", set_package_folder, METH_O, nullptr},
     {"_set_package_name", set_package_name, METH_O, nullptr},

@@ -36,20 +36,9 @@ PyTypeObject OpType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 
-// Raises unless the result may be stored: a call that is refused changes nothing.
-void check_result(const OpInfo& op, const Tensor* into, PyObject* result) {
-  if (!is_tensor(result)) fail_as(PyExc_TypeError, "out= needs an op with one result");
-  auto* r = reinterpret_cast<Tensor*>(result);
-  check_out(requires_grad(r), into, op.name.c_str());
-  check_cast(r->dtype, into->dtype);
-  check_writable(into);
-}
-
-void store_result(Tensor* into, PyObject* result) {
-  auto* r = reinterpret_cast<Tensor*>(result);
-  resize_output(into, r->sizes, r->strides);
-  prepare_write(into, "out=");
-  ops::copy_data(into, r);
+Var result_of(PyObject* object) {
+  if (!is_tensor(object)) fail_as(PyExc_TypeError, "out= needs an op with one result");
+  return Var(reinterpret_cast<Tensor*>(object));
 }
 
 Levels levels_in(PyObject* o) {
@@ -78,12 +67,13 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
     auto into = [&](Py_ssize_t i) {
       return reinterpret_cast<Tensor*>(PyTuple_GET_ITEM(outs.object(), i));
     };
-    auto result = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(results.object(), i); };
+    auto result = [&](Py_ssize_t i) { return result_of(PyTuple_GET_ITEM(results.object(), i)); };
+    const char* name = op.name.c_str();
     bool fits = n == PyTuple_GET_SIZE(outs.object());
     for (Py_ssize_t i = 0; fits && i < n; i++) fits = is_tensor(PyTuple_GET_ITEM(outs.object(), i));
     if (!fits) fail_as(PyExc_TypeError, op.name, "(): out= needs a tuple of ", n, " tensors");
-    for (Py_ssize_t i = 0; i < n; i++) check_result(op, into(i), result(i));
-    for (Py_ssize_t i = 0; i < n; i++) store_result(into(i), result(i));
+    for (Py_ssize_t i = 0; i < n; i++) check_out(into(i), result(i).get(), name);
+    for (Py_ssize_t i = 0; i < n; i++) write_out(into(i), result(i), name);
     Py_INCREF(out);
     return out;
   }
@@ -96,8 +86,7 @@ PyObject* run_out(const OpInfo& op, PyObject* const* slots, PyObject* out) {
   } else {
     Var result = Var::steal(reinterpret_cast<Tensor*>(op.call(op, slots)));
     if (!result) return nullptr;
-    check_result(op, into, result.object());
-    store_result(into, result.object());
+    write_out(into, result_of(result.object()), op.name.c_str());
   }
   Py_INCREF(out);
   return out;
@@ -139,6 +128,9 @@ PyObject* run_inplace(const OpInfo& op, PyObject* const* slots) {
       fail(op.name, "_: output with shape ", self->sizes, " doesn't match the result's shape ",
            is_tensor(object) ? result.sizes() : Ints());
     check_cast(result->dtype, self->dtype);
+    SameDevice same(op.name.c_str());
+    same.need(self);
+    same.add(result.get());
     bool changed = result.get() != before.get();
     before = {};
     if (batched_tensors) check_batched_write(self, result.get());

@@ -120,6 +120,9 @@ class StepRun {
     if (g->sizes != p->sizes) [[unlikely]]
       refuse(p, "the size of the gradient ", g->sizes, " must match the size of its parameter ",
              p->sizes, "; was the parameter's .data replaced after backward()?");
+    if (g->device() != p->device()) [[unlikely]]
+      refuse(p, "the gradient must be on the device of its parameter, ", device_text(p->device()),
+             ", got one on ", device_text(g->device()));
     check_writable(p);
     Entry& e = entries_.emplace_back();
     e.param = p;
@@ -183,6 +186,11 @@ class StepRun {
     }
     Tensor *t = as_tensor(value), *p = e.param;
     check_writable(t);
+    // Counters of steps stay in main memory, or lie with their parameter.
+    if (t->device() != p->device() && !(slot.scalar && t->device() == kHost)) [[unlikely]]
+      refuse(p, "Expected all tensors to be on the same device: '", slot.name,
+             "' of its state is on ", device_text(t->device()), ", the parameter on ",
+             device_text(p->device()));
     if (slot.scalar) {
       if (t->numel != 1 || !is_floating(t->dtype)) [[unlikely]]
         refuse(p, "'", slot.name, "' of its state must hold one floating point number, got shape ",

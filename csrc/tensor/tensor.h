@@ -173,7 +173,10 @@ class SameDevice {
  public:
   explicit SameDevice(const char* op) : op_(op) {}
   void add(const Tensor* t) {
-    if (!t || (t->dim() == 0 && t->device() == kHost)) return;
+    if (t && (t->dim() > 0 || t->device() != kHost)) need(t);
+  }
+  // One that is written, or is written as it is: its device matters also where it is a number.
+  void need(const Tensor* t) {
     if (!first_) first_ = t;
     if (t->device() != first_->device()) fail_mixed(t);
   }

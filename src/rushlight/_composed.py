@@ -18,8 +18,31 @@ __all__ = [
 _ops = _C._namespaces[""]
 
 
-def _into(out: Any, result: Any) -> Any:
-    return result if out is None else out.resize_(result.shape).copy_(result)
+def _into(out: Any, result: Any, name: str, *, exact: bool = False, records: bool = False) -> Any:
+    """The result, in ``out`` if that is given.
+
+    ``exact``: only where it has the result's dtype. ``records``: with its history, as in
+    PyTorch for a few functions.
+    """
+    if out is None:
+        return result
+    if exact and out.dtype != result.dtype:
+        raise RuntimeError(
+            f"{name}(): Expected out tensor to have dtype {result.dtype}, "
+            f"but got {out.dtype} instead"
+        )
+    if records and result.requires_grad and result.device == out.device:
+        return out.resize_(result.shape).copy_(result)
+    return _C._write_out(out, result, name)
+
+
+def _dtype_for(out: Any, dtype: Any) -> Any:
+    """The dtype of numbers that are made for ``out``, if that is given."""
+    if out is None or dtype == out.dtype:
+        return dtype or _C.get_default_dtype()
+    if dtype is not None:
+        raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+    return out.dtype
 
 
 # ---- order statistics
@@ -109,7 +132,8 @@ def quantile(
     >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0, 4.0]), torch.tensor([0.25, 0.5]))
     tensor([0.7500, 1.5000])
     """
-    return _into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
+    found = _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+    return _into(out, found, "quantile", exact=True, records=True)
 
 
 def nanquantile(
@@ -127,7 +151,8 @@ def nanquantile(
     >>> torch.nanquantile(torch.tensor([0.0, float("nan"), 2.0]), 0.5)
     tensor(1.)
     """
-    return _into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
+    found = _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+    return _into(out, found, "nanquantile", exact=True, records=True)
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -262,7 +287,7 @@ def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     while bool((b != 0).any()):
         safe = b.masked_fill(b == 0, 1)
         a, b = _ops["where"](b != 0, b, a), _ops["where"](b != 0, a % safe, b)
-    return _into(out, a)
+    return _into(out, a, "gcd")
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -274,7 +299,7 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """
     divisor = gcd(input, other)
     quotient = input.to(divisor.dtype) // divisor.masked_fill(divisor == 0, 1)
-    return _into(out, (quotient * other).abs())
+    return _into(out, (quotient * other).abs(), "lcm")
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
@@ -314,7 +339,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any =
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     found = _ops["nonzero"](input)[:size]
     rest = _ops["full"]((size - found.shape[0], input.dim()), fill_value, dtype=_C.int64)
-    return _into(out, _ops["cat"]([found, rest], 0))
+    return _into(out, _ops["cat"]([found, rest], 0), "nonzero_static", exact=True)
 
 
 def histogram(
@@ -368,7 +393,8 @@ def histogram(
     if density:
         hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
     if out is not None:
-        return named(_into(out[0], hist), _into(out[1], edges))
+        both = zip(out, (hist, edges), strict=True)
+        return named(*(_into(into, part, "histogram", exact=True) for into, part in both))
     return named(hist, edges)
 
 
@@ -486,10 +512,11 @@ def index_reduce(
     if index.dim() > 1:
         raise RuntimeError(f"index_reduce(): Index is supposed to be a vector, got {index.dim()}D")
     if input.dim() == 0:
-        return index_reduce(
+        found = index_reduce(
             input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce,
             include_self=include_self,
         ).reshape(())  # fmt: skip
+        return _into(out, found, "index_reduce", exact=True)
     shape = [1] * source.dim()
     shape[dim] = index.numel()
     if index.numel() and not bool(((index >= 0) & (index < input.shape[dim])).all()):
@@ -498,7 +525,8 @@ def index_reduce(
             f"{input.shape[dim]}, got indices from {int(index.min())} to {int(index.max())}"
         )
     places = index.reshape(shape).expand(source.shape)
-    return _into(out, input.scatter_reduce(dim, places, source, reduce, include_self=include_self))
+    found = input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+    return _into(out, found, "index_reduce", exact=True)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Tensor:
@@ -520,7 +548,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Any = None
     rest = [d for d in range(input.dim()) if d != dim % input.dim()]
     norms = _C._namespaces["linalg"]["vector_norm"](input, p, rest, True)
     factor = _ops["where"](norms > maxnorm, maxnorm / (norms + 1e-7), _ops["ones_like"](norms))
-    return _into(out, input * factor)
+    return _into(out, input * factor, "renorm", exact=True)
 
 
 # ---- layers under other names

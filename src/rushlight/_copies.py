@@ -68,10 +68,11 @@ def _copying(name: str) -> Any:
     method = name.removesuffix("_copy")
 
     def copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result: Any
         if method == "alias":
             result = input.view_as(input)
         elif method == "slice":
-            return _into(out, _slice(input, *args, **kwargs).clone())
+            return _into(out, _slice(input, *args, **kwargs).clone(), name, exact=True)
         elif method in ("view_as_real", "view_as_complex", "as_strided"):
             result = _ops[method](input, *args, **kwargs)
         elif method == "split_with_sizes":
@@ -82,7 +83,11 @@ def _copying(name: str) -> Any:
             result = input.unfold(*args, **kwargs)
         else:
             result = getattr(input, method)(*args, **kwargs)
-        return _into(out, _copies(result))
+        if out is not None and isinstance(result, (tuple, list)):
+            for into, part in zip(out, result, strict=True):
+                _into(into, part, name, exact=True)
+            return None
+        return _into(out, _copies(result), name, exact=True)
 
     copy.__name__ = copy.__qualname__ = name
     call, shown = _EXAMPLES[method]

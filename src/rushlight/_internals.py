@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._composed import _into
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def _softmax_backward_data(
 ) -> Tensor:
     scaled = grad_output * output
     found = (scaled - output * scaled.sum(dim, keepdim=True)).to(input_dtype)
-    return found if grad_input is None else grad_input.resize_(found.shape).copy_(found)
+    return _into(grad_input, found, "_softmax_backward_data", exact=True)
 
 
 def _native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *rest: Any) -> Any:
@@ -355,7 +356,7 @@ def _chunk_cat(
         filled = F.pad(t, [0, 0] * (t.dim() - 1 - at) + [0, size - t.shape[at]])
         parts.append(filled.reshape(*t.shape[:at], num_chunks, -1))
     found: Tensor = _ops["cat"](parts, parts[0].dim() - 1)
-    return found if out is None else out.resize_(found.shape).copy_(found)
+    return _into(out, found, "_chunk_cat")
 
 
 def _inside(input: Tensor, indices: Sequence[Any]) -> list[Any]:

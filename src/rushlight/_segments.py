@@ -8,6 +8,7 @@ import warnings
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._composed import _dtype_for, _into
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -138,11 +139,10 @@ def range(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, **opti
             f"{step}"
         )
     count = builtins.int((end - start) / step) + 1
-    if options.get("dtype") is None:
-        options["dtype"] = _C.get_default_dtype()
+    options["dtype"] = _dtype_for(out, options.get("dtype"))
     result = _ops["arange"](count, **options) * step + start
     result = result.to(options["dtype"])
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return _into(out, result, "range")
 
 
 _segment_reduce = segment_reduce

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._composed import _dtype_for, _into
 from rushlight._ops_fft import *  # noqa: F403
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -26,15 +27,18 @@ _ops = _C._namespaces[""]
 
 
 def _frequencies(
-    start: int, stop: int, n: int, d: float, out: Any, options: dict[str, Any]
+    name: str, start: int, stop: int, n: int, d: float, out: Any, options: dict[str, Any]
 ) -> Tensor:
     requires_grad = options.pop("requires_grad")
     options.pop("layout"), options.pop("pin_memory")
-    options["dtype"] = options["dtype"] or _C.get_default_dtype()
+    options["dtype"] = _dtype_for(out, options["dtype"])
+    if not options["dtype"].is_floating_point and not options["dtype"].is_complex:
+        raise RuntimeError(f"{name} requires a floating point or complex dtype")
     counts = _ops["arange"](start, stop, **options)
     result = counts * (1.0 / (n * d))
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
+    if name == "fftfreq":
+        result = _C._namespaces["fft"]["ifftshift"](result)
+    result = _into(out, result, name)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -59,11 +63,7 @@ def fftfreq(
         "dtype": dtype, "device": device, "layout": layout, "requires_grad": requires_grad,
         "pin_memory": pin_memory,
     }  # fmt: skip
-    centred = _frequencies(-(n // 2), n - n // 2, n, d, None, options)
-    result = _C._namespaces["fft"]["ifftshift"](centred.detach())
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
-    return result.requires_grad_() if requires_grad else result
+    return _frequencies("fftfreq", -(n // 2), n - n // 2, n, d, out, options)
 
 
 def rfftfreq(
@@ -87,4 +87,4 @@ def rfftfreq(
         "dtype": dtype, "device": device, "layout": layout, "requires_grad": requires_grad,
         "pin_memory": pin_memory,
     }  # fmt: skip
-    return _frequencies(0, n // 2 + 1, n, d, out, options)
+    return _frequencies("rfftfreq", 0, n // 2 + 1, n, d, out, options)

@@ -10,6 +10,7 @@ import os
 
 import rushlight
 from rushlight import Tensor
+from rushlight._composed import _into
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class SobolEngine:
             self.quasi = points[-1].clone()
         self.num_generated += n
         result = points.to(dtype) * 2.0**-_BITS
-        return result if out is None else out.resize_(result.shape).copy_(result)
+        return result if out is None else _into(out, result.to(out.dtype), "draw")
 
     def draw_base2(
         self, m: int, out: Tensor | None = None, dtype: rushlight.dtype | None = None

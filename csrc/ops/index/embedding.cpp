@@ -177,6 +177,9 @@ void renormalize(const Var& weight, const Var& ids, double max_norm, double norm
   check(!levels_of(weight.get()),
         "embedding: max_norm writes to the weight, which has a tangent; forward AD does not "
         "follow that");
+  SameDevice same("embedding");
+  same.need(weight.get());
+  same.need(ids.get());
   Plain plain;
   check(is_floating(weight.dtype()), "embedding: max_norm needs a floating weight, got ",
         info(weight.dtype()).tensor_name);

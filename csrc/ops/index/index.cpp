@@ -3,6 +3,7 @@
 
 #include "call/broadcast.h"
 #include "call/layout.h"
+#include "call/values.h"
 #include "call/write.h"
 #include "kernels/kernels.h"
 #include "tensor/strides.h"
@@ -344,11 +345,6 @@ struct Index : Linear {
 // The values in the shape that is written: a number as it is, anything else row-major.
 Var shaped_values(const Addressed& a, const Tensor* values, const Tensor* into) {
   Var v = Var(const_cast<Tensor*>(values));
-  if (v.dim() > 0 && v.device() != into->device()) {
-    SameDevice same("index_put_");
-    same.add(into);
-    same.add(values);
-  }
   if (!can_expand(v.sizes(), a.sizes))
     fail("shape mismatch: value tensor of shape ", v.sizes(),
          " cannot be broadcast to indexing result of shape ", a.sizes);
@@ -438,7 +434,7 @@ Vars plain_indices(const Var& input, const Vars& given) {
         fail_as(PyExc_IndexError,
                 "tensors used as indices must be long, int, byte or bool tensors, got ",
                 name(v.dtype()));
-      plain.push_back(ops::to(v, DType::I64));
+      plain.push_back(ops::to(ops::index_on(input.device(), v), DType::I64));
       continue;
     }
     for (int i = 0; i < v.dim(); i++) {
@@ -447,7 +443,7 @@ Vars plain_indices(const Var& input, const Vars& given) {
         fail_as(PyExc_IndexError, "The shape of the mask ", v.sizes(), " at index ", i,
                 " does not match the shape of the indexed tensor ", input.sizes(), " at index ", d);
     }
-    Var places = ops::nonzero(v);
+    Var places = ops::index_on(input.device(), ops::nonzero(v));
     for (int i = 0; i < v.dim(); i++) plain.push_back(ops::select(places, 1, i));
   }
   return plain;
@@ -461,6 +457,7 @@ struct IndexPutPublic : Composite {
   static constexpr Family family = Family::Indexing;
   static constexpr bool inplace = true;
   static constexpr bool out = false;
+  static constexpr bool any_devices = true;
   static Var forward(const Var& input, const Vars& indices, const Var& values, bool accumulate) {
     Var fitting = fitted(input, indices, values, accumulate);
     return ops::index_put(input, plain_indices(input, indices), fitting, accumulate);
@@ -493,6 +490,21 @@ Var index_put(const Var& a, const Vars& indices, const Var& values, bool accumul
   return call<IndexPut>(a, indices, values, accumulate);
 }
 
+Var index_on(Device device, const Var& index) {
+  if (index.device() == device) return index;
+  check(index.device() == kHost,
+        "indices should be either on cpu or on the same device as the indexed tensor (",
+        device_text(device), "), got one on ", device_text(index.device()));
+  return ops::to(index, index.dtype(), device);
+}
+
+void admit_put(const Var& x, const Vars& indices, const Var& values) {
+  admit("index_put_", x.get(), [&](const auto& f) {
+    f(values.get());
+    for (const Var& v : indices) f(v.get());
+  });
+}
+
 void index_put_into(Tensor* into, const Vars& indices, const Tensor* values, bool accumulate) {
   GradMode off(false);
   Addressed a = resolve(into, indices);
@@ -501,6 +513,7 @@ void index_put_into(Tensor* into, const Vars& indices, const Tensor* values, boo
 
 void write_indexed(const Var& x, const Vars& indices, const Var& values, bool accumulate) {
   if (!accumulate && repeats(x.get())) return index_put_(x, indices, values);
+  admit_put(x, indices, values);
   Addressed a;
   Var source;
   {

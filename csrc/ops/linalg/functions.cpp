@@ -163,7 +163,7 @@ struct Adjoint : Composite {
     check(input.dim() != 1,
           "adjoint: tensor.adjoint() is only supported on matrices or batches of "
           "matrices. Got 1-D tensor.");
-    return input.dim() ? linalg::adjoint(input) : ops::conj(input);
+    return input.dim() ? adjoint(input) : ops::conj(input);
   }
 };
 RL_OP(Adjoint)

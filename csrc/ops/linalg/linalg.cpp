@@ -76,11 +76,6 @@ Var no_failures(const Var& a) { return ops::zeros(batch_sizes(a), DType::I32, a.
 
 Var transposed(const Var& a) { return ops::transpose(a, -2, -1); }
 
-Var adjoint(const Var& a) {
-  Var t = transposed(a);
-  return is_complex(a) ? ops::conj(t) : t;
-}
-
 Var identity(int64_t n, const Var& like) {
   Plain plain;
   Var eye = ops::zeros({n, n}, like.dtype(), like.device());

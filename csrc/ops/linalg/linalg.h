@@ -8,6 +8,7 @@
 #include "call/broadcast.h"
 #include "call/op.h"
 #include "kernels/linalg.h"
+#include "ops/matrix/contraction.h"
 
 namespace rl {
 
@@ -42,7 +43,6 @@ Var no_failures(const Var& a);  // the info of each matrix
 // ---- recorded
 
 Var transposed(const Var& a);
-Var adjoint(const Var& a);
 Var identity(int64_t n, const Var& like);
 Var diagonal(const Var& a);
 Var trace(const Var& a);

@@ -3,6 +3,7 @@
 
 #include "call/broadcast.h"
 #include "call/pointwise_node.h"
+#include "call/write.h"
 
 namespace rl {
 
@@ -398,11 +399,7 @@ struct BinaryCrossEntropyWithLogits : LossDefaults {
     if (!(input.sizes() == target.sizes()))
       fail_as(PyExc_ValueError, "Target size (", size_text(target.sizes()),
               ") must be the same as input size (", size_text(input.sizes()), ")");
-    check(is_floating(target.dtype()),
-          "result type Float can't be cast to the desired output type ",
-          info(target.dtype()).tensor_name,
-          " (binary_cross_entropy_with_logits: the target must "
-          "be of a floating type)");
+    check_cast(DType::F32, target.dtype());
     if (pos_weight)
       return element_loss<WeightedLogitsTerm>(input, target, how, 0, weight, pos_weight);
     return element_loss<LogitsTerm>(input, target, how, 0, weight);

@@ -57,6 +57,8 @@ void check_arguments(const Var& input, const Var& weight, const Var& bias, const
     fail_as(PyExc_ValueError,
             "running_mean and running_var must either both be None or neither be None");
   check(training || running_mean, "running_mean must be defined in evaluation mode");
+  SameDevice same("batch_norm");
+  same.need(input.get());
   struct Named {
     const char* name;
     const Var& v;
@@ -65,6 +67,7 @@ void check_arguments(const Var& input, const Var& weight, const Var& bias, const
                          Named{"running_mean", running_mean}, Named{"running_var", running_var}}) {
     check_count(name, v, input.size(1));
     check_mixed("batch_norm", input.dtype(), v);
+    if (v) same.need(v.get());
   }
   check_constant("running_mean", running_mean);
   check_constant("running_var", running_var);

@@ -511,6 +511,9 @@ struct Prelu : Composite {
           info(input.dtype()).tensor_name, " and ", info(weight.dtype()).tensor_name);
     check(weight.dim() <= 1,
           "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
+    SameDevice same("prelu");
+    same.add(input.get());
+    same.add(weight.get());
     if (weight.numel() == 1)
       return apply<PreluKernel>(input, weight.dim() ? ops::reshape(weight, {}) : weight);
     check(input.dim() > 0, "prelu: Not allow zero-dim input tensor.");

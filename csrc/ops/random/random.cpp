@@ -153,7 +153,8 @@ struct Bernoulli : General {
       return ops::to(uniform < input, input.dtype());
     }
     Var v = empty(input.sizes(), input.dtype(), input.device());
-    fill_bernoulli(v.get(), probabilities(input, input.sizes()), input.dtype(), generator);
+    fill_bernoulli(v.get(), probabilities(input, input.sizes(), input.device()), input.dtype(),
+                   generator);
     return v;
   }
   static void vjp(Back& b, const In& input, Generator*) { zero_gradients(b, input, nullptr); }

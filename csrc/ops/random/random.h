@@ -22,8 +22,8 @@ void check_uniform(DType dtype, double from, double to);
 void check_normal(DType dtype, double std);
 void check_integers(DType dtype, int64_t low, int64_t high);
 void check_bernoulli(DType dtype, double p);
-// Probabilities for a tensor of these sizes, checked: float64.
-Var probabilities(const Var& p, const Ints& sizes);
+// Probabilities for a tensor of these sizes that lies there, checked: float64.
+Var probabilities(const Var& p, const Ints& sizes, Device device);
 
 // Fill in row-major order, whatever the layout, or, with torch's engine, in the order of memory, as
 // torch does; nothing is recorded.

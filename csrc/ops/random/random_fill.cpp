@@ -167,12 +167,12 @@ void check_bernoulli(DType dtype, double p) {
   check(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
 }
 
-Var probabilities(const Var& p, const Ints& sizes) {
+Var probabilities(const Var& p, const Ints& sizes, Device device) {
   if (!is_floating(p.dtype())) fail_dtype("bernoulli_tensor_cpu_p_", p.dtype());
   GradMode off(false);
   check(can_expand(p.sizes(), sizes), "bernoulli_: probabilities of shape ", p.sizes(),
         " cannot be expanded to ", sizes);
-  Var each = ops::contiguous(ops::to(p, DType::F64));
+  Var each = ops::contiguous(ops::to(p, DType::F64, device));
   if (each.device() != kHost || recording) return ops::expand(each, sizes);
   const double* x = each->host<double>();
   for (int64_t i = 0; i < each.numel(); i++)
@@ -347,7 +347,8 @@ struct BernoulliTensor_ : InPlace {
   static constexpr auto doc = "bernoulli_(p): fills with 1 with the probabilities in p, else 0.";
   static Var forward(const Var& input, const Var& p, Generator* generator) {
     check_bernoulli(input.dtype(), 0);
-    Var each = probabilities(p, input.sizes());
+    admit("bernoulli_", input.get(), [&](const auto& f) { f(p.get()); });
+    Var each = probabilities(p, input.sizes(), input.device());
     auto write = [&] { fill_bernoulli(input.get(), each, p.dtype(), generator); };
     return overwrite<BernoulliTensorNode>(input, "bernoulli_", write);
   }

@@ -315,7 +315,9 @@ struct MeshGrid : Composite {
     bool swap = order == "xy" && axes.size() >= 2;
     if (swap) std::swap(axes[0], axes[1]);
     Ints sizes;
+    SameDevice same("meshgrid");
     for (const Var& axis : axes) {
+      same.need(axis.get());
       check(axis.dim() <= 1,
             "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axis.dim(),
             "D of shape ", axis.sizes());

@@ -315,14 +315,14 @@ def answer(cls: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         rule = cls._rules.get("pointwise")
         if rule is not None:
             if kwargs.get("out") is not None:
-                return into(kwargs.pop("out"), rule(func, *args, **kwargs))
+                return into(kwargs.pop("out"), rule(func, *args, **kwargs), name)
             return rule(func, *args, **kwargs)
     if rule is None and name.endswith("_") and not name.endswith("__"):
         return in_place(cls, name, args, kwargs)
     if rule is None:
         raise refusal(cls, name)
     if kwargs.get("out") is not None:
-        return into(kwargs.pop("out"), rule(*args, **kwargs))
+        return into(kwargs.pop("out"), rule(*args, **kwargs), name)
     kwargs.pop("out", None)
     return rule(*args, **kwargs)
 
@@ -350,16 +350,16 @@ def in_place(cls: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
     return x.copy_(result)
 
 
-def into(out: Any, result: Any) -> Any:
+def into(out: Any, result: Any, name: str) -> Any:
     """The result, stored where ``out=`` says."""
     if is_structured(out) and is_structured(result):
         out._take(result)
         return out
     if is_structured(result):
         result = result._to_dense()
-    if out.shape != result.shape:
-        out.resize_(result.shape)
-    return out.copy_(result)
+    if is_structured(out):
+        return out.copy_(result)
+    return _C._write_out(out, result, name)
 
 
 def refusal(cls: Any, name: str) -> NotImplementedError:
