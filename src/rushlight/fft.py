@@ -8,6 +8,8 @@ tensor([0.+0.j, 2.+0.j, 0.+0.j])
 
 from __future__ import annotations
 
+import math
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._composed import _dtype_for, _into
@@ -35,7 +37,7 @@ def _frequencies(
     if not options["dtype"].is_floating_point and not options["dtype"].is_complex:
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     counts = _ops["arange"](start, stop, **options)
-    result = counts * (1.0 / (n * d))
+    result = counts * (1.0 / (n * d) if n * d else math.copysign(math.inf, n * d))
     if name == "fftfreq":
         result = _C._namespaces["fft"]["ifftshift"](result)
     result = _into(out, result, name)
