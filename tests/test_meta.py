@@ -173,6 +173,62 @@ class TestMaking:
         assert y.shape == (1 << 20, 1 << 20)
         assert y.stride() == (1, 1 << 20)
 
+    def test_nor_for_what_is_known_of_shapes(self):
+        n, m = 10**12, {"device": "meta"}
+        many, corner = torch.empty(10**6, **m), torch.empty(10**6, 3, **m)
+        pairs = 10**6 * (10**6 - 1) // 2
+        made = {
+            (n,): [
+                torch.arange(n, **m), torch.arange(0.0, 1e12, **m), torch.linspace(0, 1, n, **m),
+                torch.logspace(0, 1, n, **m), torch.hann_window(n, **m), torch.fft.fftfreq(n, **m),
+            ],
+            (2, 10**7 * (10**7 + 1) // 2): [
+                torch.tril_indices(10**7, 10**7, **m), torch.triu_indices(10**7, 10**7, **m),
+            ],
+            (pairs,): [nn.functional.pdist(corner)],
+            (pairs, 2): [torch.combinations(many)],
+            (1, 10**12 + 2): [
+                nn.functional.pad(torch.empty(1, n, **m), (1, 1), mode="reflect"),
+            ],
+            (1, 10**12 - 2): [
+                nn.functional.pad(torch.empty(1, n, **m), (-1, -1), mode="replicate"),
+            ],
+        }  # fmt: skip
+        for shape, tensors in made.items():
+            assert [tuple(t.shape) for t in tensors] == [shape] * len(tensors)
+
+    def test_losses_and_counts_have_shapes(self):
+        m = {"device": "meta"}
+        probs = torch.empty(5, 2, 3, requires_grad=True, **m)
+        labels = torch.ones(2, 2, dtype=torch.int64, **m)
+        for lengths in ([5, 5], torch.tensor([5, 5]), torch.tensor([5, 5], **m)):
+            for reduction, shape in (("mean", ()), ("sum", ()), ("none", (2,))):
+                loss = nn.functional.ctc_loss(probs, labels, lengths, [2, 2], reduction=reduction)
+                assert loss.shape == shape
+                assert torch.autograd.grad(loss.sum(), probs)[0].shape == probs.shape
+        table = torch.empty(4, 3, requires_grad=True, **m)
+        bags = torch.zeros(2, dtype=torch.int64, **m)
+        for mode in ("sum", "mean", "max"):
+            for rows, starts in ((labels, None), (labels.flatten(), bags)):
+                y = nn.functional.embedding_bag(rows, table, starts, mode=mode, padding_idx=0)
+                assert (y.shape, y.stride()) == ((2, 3), (3, 1))
+                assert torch.autograd.grad(y.sum(), table)[0].shape == table.shape
+        x = torch.empty(10, 2, **m)
+        assert [t.shape for t in torch.histogram(x, 4)] == [(4,), (5,)]
+        assert torch.histogramdd(x, [2, 3]).hist.shape == (2, 3)
+        pooled = nn.functional.fractional_max_pool2d(torch.empty(1, 2, 9, 9, **m), 2, output_size=3)
+        assert pooled.is_meta
+        assert pooled.shape == (1, 2, 3, 3)
+
+    def test_sparse_parts(self):
+        with torch.device("meta"):
+            coordinates = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
+            rows = torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], (2, 2))
+        asked = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device="meta")
+        assert all(t.is_meta and t._values().is_meta for t in (coordinates, asked))
+        assert rows.is_meta
+        assert rows.values().is_meta
+
     def test_like_and_new(self):
         x = torch.ones(2, 3, dtype=torch.float64, device="meta")
         made = [torch.zeros_like(x), x.new_ones(4), x.new_empty(1), torch.rand_like(x), x.clone()]
