@@ -214,6 +214,16 @@ def test_it_prints():
     assert "$1" in lines[0]
 
 
+def test_numbers_and_dtypes_are_printed():
+    def step(x, y):
+        return F.leaky_relu(torch.add(x, y.t().double(), alpha=0.25), 0.125)
+
+    text = str(record(step, torch.ones(4, 3, dtype=torch.float64), torch.ones(3, 4)))
+    assert "[4, 3], float32 -> float64" in text
+    assert "[4, 3], 0.25, float64 -> float64" in text
+    assert "[12], 0.125)" in text
+
+
 def test_writes_count():
     x = torch.zeros(3)
     program = record(lambda t: t.add_(1), x)
