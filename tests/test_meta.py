@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import rushlight as torch
-from registry import sample_makers
+from registry import ENTRIES, path, sample_makers
 from rushlight import nn
 from samples import DIFFERENTIATED, function
 
@@ -153,6 +153,84 @@ def test_gradients_have_the_facts_of_the_cpu(name, make):
         assert found == gradients(f, args, kwargs)
 
 
+def made_of_nothing():
+    """(name, call of a device) of the ops that make tensors of numbers, and draw them."""
+    sizes = ["empty", "ones", "rand", "randn", "zeros"]
+    for name in sizes:
+        yield name, lambda d, n=name: getattr(torch, n)(2, 3, **d)
+    yield "empty_permuted", lambda d: torch.empty_permuted((2, 3), (1, 0), **d)
+    yield "empty_strided", lambda d: torch.empty_strided((2, 3), (1, 4), **d)
+    yield "arange", lambda d: [torch.arange(7, **d), torch.arange(1.0, 4.0, 0.3, **d)]
+    yield "eye", lambda d: [torch.eye(3, **d), torch.eye(2, 4, dtype=torch.int64, **d)]
+    yield "full", lambda d: [torch.full((2, 3), v, **d) for v in (1, 2.5, True, 1j)]
+    yield "linspace", lambda d: [torch.linspace(0, 1, n, **d) for n in (0, 1, 5)]
+    yield "logspace", lambda d: torch.logspace(0, 1, 4, dtype=torch.float64, **d)
+    yield "normal", lambda d: torch.normal(0.0, 1.0, (2, 3), **d)
+    yield "randint", lambda d: torch.randint(0, 5, (2, 3), **d)
+    yield "randperm", lambda d: torch.randperm(5, **d)
+    yield "tril_indices", lambda d: [torch.tril_indices(3, 4, k, **d) for k in (-9, -1, 0, 2)]
+    yield "triu_indices", lambda d: [torch.triu_indices(3, 4, k, **d) for k in (-1, 0, 2, 9)]
+
+
+def made_of_another():
+    """(name, call of a tensor) of the ops that take a tensor and draw or make one like it."""
+    yield "multinomial", lambda x: torch.multinomial(x, 2)
+    for name in ("bernoulli", "poisson"):
+        yield name, lambda x, n=name: getattr(torch, n)(x)
+    for name in ("dropout", "native_dropout"):
+        yield name, lambda x, n=name: getattr(torch, n)(x, 0.5, True)
+    for name in ("alpha_dropout", "feature_alpha_dropout", "feature_dropout"):
+        yield name, lambda x, n=name: getattr(torch, n)(x, 0.5, True)
+    for name in ("alpha_dropout", "dropout", "dropout1d", "feature_alpha_dropout"):
+        yield f"nn.functional.{name}", lambda x, n=name: getattr(nn.functional, n)(x, 0.5, True)
+    grids = nn.functional
+    yield "nn.functional.dropout2d", lambda x: grids.dropout2d(x.reshape(1, 2, 3, 1))
+    yield "nn.functional.dropout3d", lambda x: grids.dropout3d(x.reshape(1, 2, 3, 1, 1))
+    for name in ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_"):
+        yield name, lambda x, n=name: getattr(torch, n)(x.clone(), 0.5, True)
+    yield "binomial", lambda x: torch.binomial(x, x)
+    yield "normal.of", lambda x: [torch.normal(x, 1.0), torch.normal(0.0, x), torch.normal(x, x)]
+    for name in ("empty_like", "ones_like", "rand_like", "randn_like", "zeros_like"):
+        yield name, lambda x, n=name: getattr(torch, n)(x)
+    yield "full_like", lambda x: torch.full_like(x, 2)
+    yield "randint_like", lambda x: torch.randint_like(x, 0, 5)
+    in_place = {
+        "bernoulli_": (), "cauchy_": (), "exponential_": (), "geometric_": (0.5,), "normal_": (),
+        "log_normal_": (), "random_": (), "uniform_": (),
+    }  # fmt: skip
+    for name, more in in_place.items():
+        yield f"Tensor.{name}", lambda x, n=name, m=more: getattr(x.clone(), n)(*m)
+    for name in ("new_empty", "new_ones", "new_zeros"):
+        yield f"Tensor.{name}", lambda x, n=name: getattr(x, n)((4, 2))
+    yield "Tensor.new_empty_strided", lambda x: x.new_empty_strided((4, 2), (1, 5))
+    yield "Tensor.new_full", lambda x: x.new_full((4, 2), 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), list(made_of_nothing()), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_tensors_of_nothing_have_the_facts_of_the_cpu(name, make):
+    made = make({"device": "meta"})
+    assert set(places(made)) == {"meta"}
+    assert facts(made) == facts(make({"device": "cpu"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), list(made_of_another()), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_drawn_tensors_have_the_facts_of_the_cpu(name, make):
+    for x in (torch.rand(2, 3), torch.rand(3, 2, dtype=torch.float64).T):
+        made = make(shadow(x))
+        assert set(places(made)) == {"meta"}
+        assert facts(made) == facts(make(x))
+
+
+def test_every_op_is_covered():
+    public = {path(e) for e in ENTRIES if e["forms"] and e["family"] in ("creation", "random")}
+    covered = {name for name, _ in [*CASES, *made_of_nothing(), *made_of_another()]}
+    assert public <= covered
+
+
 class TestMaking:
     def test_factories(self):
         made = [
@@ -172,6 +250,62 @@ class TestMaking:
         y = (x * 2 + x).view(1 << 20, 1 << 20).T
         assert y.shape == (1 << 20, 1 << 20)
         assert y.stride() == (1, 1 << 20)
+
+    def test_nor_for_what_is_known_of_shapes(self):
+        n, m = 10**12, {"device": "meta"}
+        many, corner = torch.empty(10**6, **m), torch.empty(10**6, 3, **m)
+        pairs = 10**6 * (10**6 - 1) // 2
+        made = {
+            (n,): [
+                torch.arange(n, **m), torch.arange(0.0, 1e12, **m), torch.linspace(0, 1, n, **m),
+                torch.logspace(0, 1, n, **m), torch.hann_window(n, **m), torch.fft.fftfreq(n, **m),
+            ],
+            (2, 10**7 * (10**7 + 1) // 2): [
+                torch.tril_indices(10**7, 10**7, **m), torch.triu_indices(10**7, 10**7, **m),
+            ],
+            (pairs,): [nn.functional.pdist(corner)],
+            (pairs, 2): [torch.combinations(many)],
+            (1, 10**12 + 2): [
+                nn.functional.pad(torch.empty(1, n, **m), (1, 1), mode="reflect"),
+            ],
+            (1, 10**12 - 2): [
+                nn.functional.pad(torch.empty(1, n, **m), (-1, -1), mode="replicate"),
+            ],
+        }  # fmt: skip
+        for shape, tensors in made.items():
+            assert [tuple(t.shape) for t in tensors] == [shape] * len(tensors)
+
+    def test_losses_and_counts_have_shapes(self):
+        m = {"device": "meta"}
+        probs = torch.empty(5, 2, 3, requires_grad=True, **m)
+        labels = torch.ones(2, 2, dtype=torch.int64, **m)
+        for lengths in ([5, 5], torch.tensor([5, 5]), torch.tensor([5, 5], **m)):
+            for reduction, shape in (("mean", ()), ("sum", ()), ("none", (2,))):
+                loss = nn.functional.ctc_loss(probs, labels, lengths, [2, 2], reduction=reduction)
+                assert loss.shape == shape
+                assert torch.autograd.grad(loss.sum(), probs)[0].shape == probs.shape
+        table = torch.empty(4, 3, requires_grad=True, **m)
+        bags = torch.zeros(2, dtype=torch.int64, **m)
+        for mode in ("sum", "mean", "max"):
+            for rows, starts in ((labels, None), (labels.flatten(), bags)):
+                y = nn.functional.embedding_bag(rows, table, starts, mode=mode, padding_idx=0)
+                assert (y.shape, y.stride()) == ((2, 3), (3, 1))
+                assert torch.autograd.grad(y.sum(), table)[0].shape == table.shape
+        x = torch.empty(10, 2, **m)
+        assert [t.shape for t in torch.histogram(x, 4)] == [(4,), (5,)]
+        assert torch.histogramdd(x, [2, 3]).hist.shape == (2, 3)
+        pooled = nn.functional.fractional_max_pool2d(torch.empty(1, 2, 9, 9, **m), 2, output_size=3)
+        assert pooled.is_meta
+        assert pooled.shape == (1, 2, 3, 3)
+
+    def test_sparse_parts(self):
+        with torch.device("meta"):
+            coordinates = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
+            rows = torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], (2, 2))
+        asked = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device="meta")
+        assert all(t.is_meta and t._values().is_meta for t in (coordinates, asked))
+        assert rows.is_meta
+        assert rows.values().is_meta
 
     def test_like_and_new(self):
         x = torch.ones(2, 3, dtype=torch.float64, device="meta")

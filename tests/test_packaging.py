@@ -1,10 +1,13 @@
 """What packaging reads: one version, what a wheel holds, for which Pythons wheels are made."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import rushlight
 
@@ -44,3 +47,17 @@ def test_what_wheels_are_tried_with_passes():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ok  ") == 5
+
+
+@pytest.mark.parametrize("system", ["Darwin", "Windows"])
+def test_other_systems_are_refused_before_anything_is_compiled(system, tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    done = subprocess.run(
+        ["cmake", "-S", ROOT, "-B", tmp_path, f"-DCMAKE_SYSTEM_NAME={system}"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert f"Linux is the only system it is built for: got {system}" in " ".join(
+        done.stderr.split()
+    )

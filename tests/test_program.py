@@ -10,7 +10,7 @@ from registry import sample_makers
 from rushlight import nn
 from rushlight._program import record
 from rushlight.nn import functional as F
-from samples import function
+from samples import DIFFERENTIATED, function
 from support import values
 
 # Ops that read elements on the way to their result.
@@ -19,6 +19,7 @@ READS = {
     "masked_scatter", "masked_select", "nn.functional.one_hot", "nonzero", "prod",
     "repeat_interleave", "rnn_relu", "rnn_tanh", "tensor_split", "unique", "unique_consecutive",
 }  # fmt: skip
+READS_IN_GRADIENTS = {"max", "median", "min"}  # how many elements share the extreme one
 
 
 def tensors_in(values_):
@@ -62,8 +63,41 @@ CASES = list(sample_makers())
     ("name", "make"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
 )
 def test_replay_is_eager(name, make):
-    f = function(name)
-    for dtype in (torch.float32, torch.int64):
+    compared = compare_replays(function(name), make, (torch.float32, torch.int64), name in READS)
+    assert compared or name in READS
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
+)
+def test_replayed_gradients_are_eager(name, make):
+    f = DIFFERENTIATED.get(name, lambda op: op)(function(name))
+
+    def backward(*args, **kwargs):
+        return gradients(f, args, kwargs)
+
+    compare_replays(backward, make, [torch.float32], name in READS | READS_IN_GRADIENTS)
+
+
+def gradients(f, args, kwargs):
+    """Of all results by all arguments that can have one, as far as there are any."""
+    given = list(tensors_in([args, list(kwargs.values())]))
+    leaves = {
+        id(t): t.detach().requires_grad_() for t in given if t.is_floating_point() or t.is_complex()
+    }
+    result = f(*replaced(args, leaves), **{k: replaced(v, leaves) for k, v in kwargs.items()})
+    tops = [t for t in tensors_in([result]) if t.requires_grad]
+    if not tops:
+        return []
+    into = list(leaves.values())
+    weights = [torch.full_like(t, 0.75) for t in tops]
+    return [g for g in torch.autograd.grad(tops, into, weights, allow_unused=True) if g is not None]
+
+
+def compare_replays(f, make, dtypes, reads):
+    """How many samples were recorded and run again."""
+    compared = 0
+    for dtype in dtypes:
         for args, kwargs in make(dtype, 0):
             every = list(tensors_in([args, list(kwargs.values())]))
             news = list(others(every))
@@ -83,10 +117,12 @@ def test_replay_is_eager(name, make):
             try:
                 program = record(call, *held)
             except RuntimeError as error:
-                if name in READS and "recording" in str(error):
+                if reads and "recording" in str(error):
                     continue
                 raise
             same(program(*news), expected)
+            compared += 1
+    return compared
 
 
 def train(model, loss, optimizer, batches, recorded):
@@ -176,6 +212,16 @@ def test_it_prints():
     assert [line.split("(")[0] for line in lines] == ["gemm", "relu", "sum"]
     assert "$0" in lines[0]
     assert "$1" in lines[0]
+
+
+def test_numbers_and_dtypes_are_printed():
+    def step(x, y):
+        return F.leaky_relu(torch.add(x, y.t().double(), alpha=0.25), 0.125)
+
+    text = str(record(step, torch.ones(4, 3, dtype=torch.float64), torch.ones(3, 4)))
+    assert "[4, 3], float32 -> float64" in text
+    assert "[4, 3], 0.25, float64 -> float64" in text
+    assert "[12], 0.125)" in text
 
 
 def test_writes_count():

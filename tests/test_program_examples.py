@@ -97,6 +97,21 @@ def checkpointed_transformer(module):
     return model, lambda m, x, y: F.mse_loss(m(x), y), batches
 
 
+def policy_gradient(module):
+    """Its update on whole runs: which carts still stand would say how much there is to learn."""
+
+    def loss(policy, states, actions, rewards):
+        logits, forecast = policy(states)
+        chosen = F.log_softmax(logits, dim=-1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+        target = module.returns(rewards)
+        return F.mse_loss(forecast, target) - (chosen * (target - forecast.detach())).mean()
+
+    batches = [
+        (torch.randn(5, 3, 4), torch.randint(0, 2, (5, 3)), torch.rand(5, 3)) for _ in range(3)
+    ]
+    return module.Policy(8), loss, batches
+
+
 def losses(model, loss, batches, recorded):
     """The losses of a step on each batch, then the parameters."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -119,7 +134,7 @@ def losses(model, loss, batches, recorded):
 
 MAKERS = [
     char_gpt, checkpointed_transformer, digits_classifier, gradient_accumulation, gradient_penalty,
-    lenet, lstm_language_model, maml, neural_ode, quantisation, vae,
+    lenet, lstm_language_model, maml, neural_ode, policy_gradient, quantisation, vae,
 ]  # fmt: skip
 
 

@@ -112,7 +112,9 @@ struct Closure : Action {
   std::string label;
   std::function<void()> call;
   std::vector<std::pair<const void*, bool>> pointers;
-  std::function<std::string(const Places&)> more;
+  std::vector<int64_t> sizes;
+  std::vector<double> params;  // in the order of the formula's, or of the kernel's
+  std::vector<DType> types;    // what is read, then what is written
 
   void run() override { call(); }
   void each_pointer(const Visit& visit) const override {
@@ -122,7 +124,10 @@ struct Closure : Action {
     std::string all;
     for (auto [data, written] : pointers)
       if (data) all += (all.empty() ? "" : ", ") + places.name(data);
-    return concat(label, "(", all, more ? more(places) : "", ")");
+    if (!sizes.empty()) all += ", " + shown(sizes);
+    for (double x : params) all += concat(", ", x);
+    for (size_t i = 0; i < types.size(); i++) all += concat(i ? " -> " : ", ", name(types[i]));
+    return concat(label, "(", all, ")");
   }
 };
 
@@ -130,12 +135,14 @@ std::vector<int64_t> copied(const int64_t* values, int n) { return {values, valu
 
 template <class Label>
 std::unique_ptr<Closure> closure(std::vector<std::pair<const void*, bool>> pointers,
-                                 std::function<void()> call, std::vector<int64_t> sizes = {}) {
+                                 std::function<void()> call, std::vector<int64_t> sizes = {},
+                                 std::vector<DType> types = {}) {
   auto made = std::make_unique<Closure>();
   made->label = Label::text;
   made->pointers = std::move(pointers);
   made->call = std::move(call);
-  if (!sizes.empty()) made->more = [sizes](const Places&) { return concat(", ", shown(sizes)); };
+  made->sizes = std::move(sizes);
+  made->types = std::move(types);
   return made;
 }
 
@@ -200,7 +207,8 @@ void note_copy_strided(DType to, void* out, const int64_t* out_strides, DType fr
     if (the_recording()->knows(in)) {
       the_recording()->add(closure<copy_strided_label>(
           {{out, true}, {in, false}},
-          [=] { cpu::copy_strided(to, out, a.data(), from, in, b.data(), s.data(), ndim); }, s));
+          [=] { cpu::copy_strided(to, out, a.data(), from, in, b.data(), s.data(), ndim); }, s,
+          {from, to}));
     } else {  // one number of the host's, everywhere
       Bits value(in, itemsize(from));
       the_recording()->add(closure<copy_strided_label>(
@@ -295,10 +303,12 @@ void note_gemm_nd(DType d, const kernel::BatchDim* dims, int ndim, int64_t m, in
                   int64_t c_row_stride) {
   if (recording) {
     std::vector<kernel::BatchDim> all(dims, dims + ndim);
-    the_recording()->add(closure<gemm_nd_label>(
+    auto made = closure<gemm_nd_label>(
         {{c, true}, {a.data, false}, {b.data, false}},
         [=] { cpu::gemm_nd(d, all.data(), ndim, m, n, k, alpha, a, b, beta, c, c_row_stride); },
-        {m, n, k}));
+        {m, n, k}, {d});
+    made->params = {alpha, beta};
+    the_recording()->add(std::move(made));
   }
   cpu::gemm_nd(d, dims, ndim, m, n, k, alpha, a, b, beta, c, c_row_stride);
 }
@@ -389,8 +399,9 @@ void note_pointwise(const kernel::PointwiseCall& call) {
     };
     for (int i = 0; i < call.inputs; i++) keep(kept->call.in[i], i);
     keep(kept->call.out, kernel::kMaxOperands);
-    auto made =
-        closure<pointwise_label>(pointers, [kept] { cpu::pointwise(kept->call); }, kept->sizes);
+    auto made = closure<pointwise_label>(pointers, [kept] { cpu::pointwise(kept->call); },
+                                         kept->sizes, {call.compute, call.produced});
+    made->params = kept->params;
     made->label = formula_of(call.lanes).name;
     the_recording()->add(std::move(made));
   }
@@ -427,6 +438,7 @@ void note_pointwise_flat(kernel::Lanes lanes, const double* params, char* out, i
                                                                     singles, in_size, n, cost);
                                               },
                                               {n});
+    made->params = kept->params;
     made->label = formula_of(lanes).name;
     the_recording()->add(std::move(made));
   }

@@ -367,6 +367,8 @@ def histogram(
     else:
         if range is not None:
             low, high = range
+        elif x.is_meta:
+            low, high = 0.0, 1.0
         else:
             low, high = (float(x.min()), float(x.max())) if x.numel() else (0.0, 1.0)
         if low == high:
@@ -375,7 +377,7 @@ def histogram(
             raise RuntimeError(f"torch.histogram(): max must be larger than min, got {low}, {high}")
         if bins <= 0:
             raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins}")
-        edges = _ops["linspace"](low, high, bins + 1, dtype=x.dtype)
+        edges = _ops["linspace"](low, high, bins + 1, dtype=x.dtype, device=x.device)
     if weight is not None and weight.numel() != x.numel():
         raise RuntimeError(
             "torch.histogram(): if weight tensor is provided it should have the same shape as the "
@@ -383,13 +385,13 @@ def histogram(
             f"{list(weight.shape)}"
         )
     count = edges.shape[0] - 1
-    inside = (x >= edges[0]) & (x <= edges[-1])
-    x = x[inside]
-    place = (_ops["searchsorted"](edges.contiguous(), x.contiguous(), right=True) - 1).clamp(
-        max=count - 1
-    )
-    amounts = _ops["ones_like"](x) if weight is None else weight.detach().reshape(-1)[inside]
-    hist = _ops["zeros"](count, dtype=input.dtype).index_add(0, place, amounts.to(input.dtype))
+    hist = _ops["zeros"](count, dtype=x.dtype, device=x.device)
+    if not x.is_meta:
+        inside = (x >= edges[0]) & (x <= edges[-1])
+        x = x[inside]
+        place = _ops["searchsorted"](edges.contiguous(), x.contiguous(), right=True) - 1
+        amounts = _ops["ones_like"](x) if weight is None else weight.detach().reshape(-1)[inside]
+        hist = hist.index_add(0, place.clamp(max=count - 1), amounts.to(x.dtype))
     if density:
         hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
     if out is not None:
@@ -449,8 +451,10 @@ def histogramdd(
     for size in shape:
         total *= size
     amounts = _ops["ones_like"](x[:, 0]) if weight is None else weight.detach().reshape(-1)
-    hist = _ops["zeros"](total, dtype=x.dtype)
-    hist = hist.index_add(0, place[inside], amounts[inside].to(x.dtype)).reshape(shape)
+    hist = _ops["zeros"](total, dtype=x.dtype, device=x.device)
+    if not x.is_meta:
+        hist = hist.index_add(0, place[inside], amounts[inside].to(x.dtype))
+    hist = hist.reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):

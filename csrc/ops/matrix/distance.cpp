@@ -89,17 +89,26 @@ struct Pdist : Composite {
     check(is_floating(input.dtype()),
           "pdist only supports floating-point dtypes, got: ", info(input.dtype()).tensor_name);
     check(p >= 0, "pdist only supports non-negative p values, got ", p);
-    int64_t n = input.size(0);
-    std::vector<int64_t> left, right;
-    for (int64_t i = 0; i < n; i++)
-      for (int64_t j = i + 1; j < n; j++) {
-        left.push_back(i);
-        right.push_back(j);
-      }
-    Var apart = ops::index_select(input, 0, ops::integers(left, input.device())) -
-                ops::index_select(input, 0, ops::integers(right, input.device()));
+    auto [left, right] = pairs(input.size(0), input.device());
+    Var apart = ops::index_select(input, 0, left) - ops::index_select(input, 0, right);
     if (input.size(1) == 0) return ops::sum(apart, {1}, false);
     return ops::vector_norm(apart, p, {1}, false);
+  }
+  // The rows of each pair.
+  static std::pair<Var, Var> pairs(int64_t n, Device device) {
+    int64_t count = 0;
+    check(!__builtin_mul_overflow(n, n - 1, &count), "pdist: too many pairs of ", n, " rows");
+    Ints sizes{count / 2};
+    if (device.type == Device::Meta)
+      return {empty(sizes, DType::I64, device), empty(sizes, DType::I64, device)};
+    Var left = empty(sizes, DType::I64, kHost), right = empty(sizes, DType::I64, kHost);
+    int64_t *l = left->host<int64_t>(), *r = right->host<int64_t>();
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = i + 1; j < n; j++) {
+        *l++ = i;
+        *r++ = j;
+      }
+    return {ops::to(left, DType::I64, device), ops::to(right, DType::I64, device)};
   }
 };
 RL_OP(Pdist)

@@ -70,6 +70,7 @@ Var triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper,
   check(count < (int64_t(1) << 58), op, ": Storage size calculation overflowed for a matrix of ",
         row, " by ", col);
   int64_t n = int64_t(count);
+  if (without_data(device)) return empty({2, n}, result, device);
   std::vector<int64_t> both(size_t(2 * n));
   int64_t *rows = both.data(), *cols = rows + n;
   for (int64_t r = upper ? 0 : std::max<int64_t>(-offset, 0), left = n; left > 0; r++) {

@@ -234,7 +234,7 @@ RL_OP(Multinomial)
 
 // Standard normal numbers, scaled and shifted.
 Var normal(const Ints& sizes, DType dtype, const Var& mean, const Var& std, Generator* generator) {
-  Var v = empty(sizes, dtype, mean.device());
+  Var v = empty(sizes, dtype, mean->wrapped_number ? std.device() : mean.device());
   fill_normal(v.get(), 0, 1, generator);
   if (batch_of(std.get())) return ops::to(v * std + mean, dtype);
   Var deviations = ops::contiguous(ops::to(std, DType::F64));

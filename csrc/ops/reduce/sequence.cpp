@@ -158,9 +158,11 @@ struct Combinations : Composite {
       rows /= i + 1;
     }
     if (rows == 0) return ops::expand(ops::reshape(ops::narrow(input, 0, 0, 0), {0, 1}), {0, r});
-    std::vector<int64_t> numbers(size_t(r * rows));
-    fill(numbers.data(), n, r, rows, with_replacement);
-    Var index = ops::integers(numbers, input.device());
+    check(!__builtin_mul_overflow(rows, r, &pool), "combinations: too many rows");
+    Device to = input.device().type == Device::Meta ? input.device() : kHost;
+    Var index = empty({r * rows}, DType::I64, to);
+    if (to == kHost) fill(index->host<int64_t>(), n, r, rows, with_replacement);
+    index = ops::to(index, DType::I64, input.device());
     Vars parts;
     for (int64_t k = 0; k < r; k++) {
       Var at = alias(index.get(), Ints{rows}, Ints{1}, k * rows);

@@ -222,6 +222,7 @@ RL_OP(NewEmptyStrided)
 // Writes start + i * step for i in [0, n) in the tensor's own type.
 void write_range(const Var& v, const Var& start, const Var& step) {
   int64_t n = v.numel();
+  if (!has_data(v.get())) return;
   if (is_integral(v.dtype())) {
     int64_t a = ops::whole_number(start);
     int64_t s = ops::whole_number(step);
@@ -314,6 +315,8 @@ struct Linspace : Creation_ {
     check(start->dim() == 0 && end->dim() == 0,
           "linspace only supports 0-dimensional start and end tensors, but got start with ",
           start->dim(), " dimension(s) and end with ", end->dim(), " dimension(s).");
+    if (without_data(chosen(device)))
+      return finish(empty({steps}, chosen(dtype), chosen(device)), requires_grad);
     double a = ops::number(start);
     double b = ops::number(end);
     if (is_integral(chosen(dtype))) {
@@ -338,6 +341,8 @@ struct Logspace : Creation_ {
                      std::optional<DType> dtype, PyObject*, std::optional<Device> device,
                      bool requires_grad, PyObject*) {
     check(steps >= 0, "number of steps must be non-negative, got ", steps);
+    if (without_data(chosen(device)))
+      return finish(empty({steps}, chosen(dtype), chosen(device)), requires_grad);
     bool whole = is_integral(chosen(dtype));
     auto bound = [&](const Var& v) { return whole ? Var(std::trunc(ops::number(v))) : v; };
     Var wide = Linspace::forward(bound(start), bound(end), steps, DType::F64, nullptr, kHost, false,

@@ -30,4 +30,7 @@ inline Device chosen(const std::optional<Device>& device) {
   return device.value_or(default_device());
 }
 
+// Such tensors are a shape alone: no loop over their elements is run.
+inline bool without_data(Device device) { return device.type == Device::Meta; }
+
 }  // namespace rl

@@ -97,6 +97,12 @@ std::vector<int64_t> sources(int64_t n, int64_t before, int64_t after, Mode mode
   return index;
 }
 
+// The same as a tensor.
+Var source_index(int64_t n, int64_t before, int64_t after, Mode mode, Device device) {
+  if (device.type == Device::Meta) return empty({n + before + after}, DType::I64, device);
+  return ops::integers(sources(n, before, after, mode), device);
+}
+
 void check_widths(const Var& input, const Ints& pad, Mode mode) {
   int planes = pad.size() / 2, n = input.dim();
   for (int i = n - planes - 1; i < n; i++)
@@ -148,6 +154,7 @@ Var inner_part(const Var& whole, const Ints& pad, int first) {
 // the inside that they show.
 template <class Visit>
 void each_border(const Var& whole, const Ints& pad, int k, Mode mode, const Visit& visit) {
+  if (!has_data(whole.get())) return;
   Var part = inner_part(whole, pad, k + 1);
   int64_t before = pad[2 * k], after = pad[2 * k + 1], total = part.size(-1 - k);
   std::vector<int64_t> index = sources(total - before - after, before, after, mode);
@@ -165,8 +172,7 @@ Var padded(const Var& input, const Ints& pad, Mode mode) {
     for (int k = 0; k < pad.size() / 2; k++)
       y = ops::index_select(
           y, -1 - k,
-          ops::integers(sources(input.size(-1 - k), pad[2 * k], pad[2 * k + 1], mode),
-                        input.device()));
+          source_index(input.size(-1 - k), pad[2 * k], pad[2 * k + 1], mode, input.device()));
     return y;
   }
   Ints sizes = input.sizes();
@@ -195,7 +201,7 @@ Var folded(const Var& g, const Ints& sizes, const Ints& pad, Mode mode, bool cre
   Var sum = g;
   for (int k = pad.size() / 2 - 1; k >= 0; k--) {
     int d = sizes.size() - 1 - k;
-    Var at = ops::integers(sources(sizes[d], pad[2 * k], pad[2 * k + 1], mode), g.device());
+    Var at = source_index(sizes[d], pad[2 * k], pad[2 * k + 1], mode, g.device());
     Ints smaller = sum.sizes();
     smaller[d] = sizes[d];
     sum = ops::index_add(ops::zeros(smaller, g.dtype(), g.device()), d, at, sum);

@@ -218,6 +218,8 @@ Var repeated_positions(const Var& repeats, std::optional<int64_t> output_size) {
             info(repeats.dtype()).tensor_name, "'");
   check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat, got shape ",
         repeats.sizes());
+  if (!has_data(repeats.get()) && output_size)
+    return empty({*output_size}, DType::I64, repeats.device());
   GradMode off(false);
   Var times = ops::on_host(ops::contiguous(ops::to(repeats, DType::I64)));
   const int64_t* t = times->host<int64_t>();

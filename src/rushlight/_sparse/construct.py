@@ -28,10 +28,10 @@ def _checks(given: bool | None) -> bool | None:
     return enabled[0] if given is None else given
 
 
-def _as_tensor(data: Any, dtype: Any = None) -> Tensor:
+def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    return _C._tensor(data, dtype, None, False)
+        return data.to(device=device, dtype=dtype)
+    return _C._tensor(data, dtype, device, False)
 
 
 def _finish(values: Tensor, pattern: Pattern, requires_grad: bool) -> Any:
@@ -75,13 +75,13 @@ def sparse_coo_tensor(
     if values is None and size is None and indices is not None:
         indices, size = None, indices  # sparse_coo_tensor(size)
     if indices is None:
-        made = empty(tuple(size), dtype or _C.get_default_dtype(), sparse_coo)
+        made = empty(tuple(size), dtype or _C.get_default_dtype(), sparse_coo, device=device)
         return made.requires_grad_() if requires_grad else made
-    where = _as_tensor(indices)
+    data = _as_tensor(values, dtype, device)
+    where = _as_tensor(indices, None, data.device)
     if not isinstance(indices, Tensor) and where.numel() == 0:
         where = where.long()
     where = where.detach().to(_C.int64)
-    data = _as_tensor(values, dtype)
     if where.dim() != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(where.shape)}")
     if data.dim() == 0:
@@ -103,11 +103,12 @@ def sparse_coo_tensor(
         raise RuntimeError(
             f"values has incorrect size, expected {[nnz, *size[sparse:]]}, got {list(data.shape)}"
         )
-    if _checks(check_invariants) is not False:
+    if _checks(check_invariants) is not False and not where.is_meta:
         _check_range(where, size)
     pattern = Pattern.coo(where, size, len(dense))
     if is_coalesced:
-        if _checks(check_invariants) and not ascending(keys(where, size[:sparse])):
+        checked = _checks(check_invariants) and not where.is_meta
+        if checked and not ascending(keys(where, size[:sparse])):
             raise RuntimeError(
                 "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
             )
@@ -174,12 +175,12 @@ def sparse_compressed_tensor(
             f"sparse_compressed_tensor expected sparse compressed tensor layout but got {shown}"
         )
     names = _LAYOUTS[layout]
-    given = (_as_tensor(compressed_indices), _as_tensor(plain_indices))
+    data = _as_tensor(values, dtype, device)
+    given = [_as_tensor(p, None, data.device) for p in (compressed_indices, plain_indices)]
     compressed, plain = (
         p.long() if not isinstance(a, Tensor) and p.numel() == 0 else p
         for a, p in zip((compressed_indices, plain_indices), given, strict=True)
     )
-    data = _as_tensor(values, dtype)
     _check_dtypes(compressed, plain, names)
     inner = 2 if layout in BLOCKED else 0
     batch = compressed.dim() - 1
@@ -294,7 +295,7 @@ def _check_compressed(
             f"values shape {list(values.shape)} does not end in the dense dimensions "
             f"{list(pattern.dense_size)} of the tensor"
         )
-    if not prod(shape):
+    if not prod(shape) or plain.is_meta:
         return
 
     def need(truth: Any, text: str) -> None:

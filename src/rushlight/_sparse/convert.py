@@ -205,13 +205,18 @@ def empty_like(x: Any, size: Any = None, dtype: Any = None) -> Any:
 
 
 def empty(
-    size: tuple[int, ...], dtype: Any, layout: Any, dense: int = 0, blocks: Any = None
+    size: tuple[int, ...],
+    dtype: Any,
+    layout: Any,
+    dense: int = 0,
+    blocks: Any = None,
+    device: Any = None,
 ) -> Any:
     """A sparse tensor in which nothing is stored."""
     if layout is sparse_coo:
         sparse = len(size) - dense
-        indices = _ops["zeros"]((sparse, 0), dtype=_C.int64)
-        values = _ops["zeros"]((0, *size[sparse:]), dtype=dtype)
+        indices = _ops["zeros"]((sparse, 0), dtype=_C.int64, device=device)
+        values = _ops["zeros"]((0, *size[sparse:]), dtype=dtype, device=device)
         return Pattern.coo(indices, size, dense, True).make(values)
     batch = size[: len(size) - 2 - dense]
     rows, columns = size[len(batch) : len(batch) + 2]
@@ -219,11 +224,11 @@ def empty(
         rows, columns = rows // blocks[0], columns // blocks[1]
     lines = rows if layout in BY_ROW else columns
     parts = (
-        _ops["zeros"]((*batch, lines + 1), dtype=_C.int64),
-        _ops["zeros"]((*batch, 0), dtype=_C.int64),
+        _ops["zeros"]((*batch, lines + 1), dtype=_C.int64, device=device),
+        _ops["zeros"]((*batch, 0), dtype=_C.int64, device=device),
     )
     rest = size[len(size) - dense :] if dense else ()
-    values = _ops["zeros"]((*batch, 0, *(blocks or ()), *rest), dtype=dtype)
+    values = _ops["zeros"]((*batch, 0, *(blocks or ()), *rest), dtype=dtype, device=device)
     return Pattern(layout, size, parts, dense, blocks=blocks).make(values)
 
 

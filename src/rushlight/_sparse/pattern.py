@@ -161,7 +161,7 @@ class Pattern:
     def make(self, values: Tensor) -> Any:
         from rushlight._sparse.tensor import SparseTensor
 
-        made = stand_in(SparseTensor, self.size, values.dtype)
+        made = stand_in(SparseTensor, self.size, values.dtype, device=values.device)
         made._pattern, made._raw = self, values
         return made
 

@@ -254,7 +254,7 @@ class SparseTensor(Structured):
 
     def swap_size(self, other: Any) -> None:
         """Becomes `other`, of another shape."""
-        Tensor.set_(self, stand_in(SparseTensor, other.size(), other.dtype))
+        Tensor.set_(self, stand_in(SparseTensor, other.size(), other.dtype, device=other.device))
         self._pattern, self._raw = other._pattern, other._raw
 
     def resize_as_sparse_(self, the_template: Any) -> Any:

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 _ops = _C._namespaces[""]
 
 
-def stand_in(cls: Any, size: Iterable[int], dtype: Any, requires_grad: bool = False) -> Any:
+def stand_in(
+    cls: Any, size: Iterable[int], dtype: Any, requires_grad: bool = False, device: Any = None
+) -> Any:
     """An object of the class of that shape, whose memory is one element: NaN where there is one."""
     value = float("nan") if dtype.is_floating_point or dtype.is_complex else 0
     size = tuple(size)
-    one = _ops["full"]((1,), value, dtype=dtype)
+    one = _ops["full"]((1,), value, dtype=dtype, device=device)
     return Tensor._make_subclass(
         cls, _C._reinterpret(one, dtype, size, (0,) * len(size)), requires_grad
     )
@@ -68,7 +70,7 @@ class Structured(Tensor):
 
         kind: Any = _parameters.get(type(self)) or type("Parameter", (type(self), Parameter), {})
         _parameters[type(self)] = kind
-        made = stand_in(kind, tuple(self.shape), self.dtype, requires_grad)
+        made = stand_in(kind, tuple(self.shape), self.dtype, requires_grad, self.device)
         made.__dict__.update(self.detach().__dict__)
         return made
 

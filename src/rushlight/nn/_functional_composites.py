@@ -177,7 +177,7 @@ def _bags(
         raise ValueError(f"offsets has to be a 1D Tensor, got {offsets.dim()} dimensions")
     if include_last and offsets.numel() == 0:
         raise RuntimeError("include_last_offset: number of offsets should be at least 1")
-    if offsets.numel() > 0:
+    if offsets.numel() > 0 and not offsets.is_meta:
         if int(offsets[0]) != 0:
             raise RuntimeError(
                 f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
@@ -189,6 +189,8 @@ def _bags(
                 f"{int(offsets[-1])} for an input of {input.numel()}"
             )
     starts = offsets[:-1] if include_last else offsets
+    if input.is_meta:
+        return input, input.long(), weights, starts.numel()
     positions = _ops["arange"](input.numel(), device=input.device)
     bag = _ops["searchsorted"](starts.contiguous().long(), positions, right=True) - 1
     if include_last:
@@ -274,7 +276,7 @@ def embedding_bag(
             embedding_bag, (*given, per_sample_weights, include_last_offset, padding_idx)
         )
     flat, bag, weights, count = _bags(input, offsets, per_sample_weights, include_last_offset)
-    if padding_idx is not None:
+    if padding_idx is not None and not flat.is_meta:
         kept = flat != padding_idx % weight.size(0)
         flat, bag = flat[kept], bag[kept]
         weights = None if weights is None else weights[kept]
@@ -288,6 +290,8 @@ def embedding_bag(
     total = rows.new_zeros((count, weight.size(1))).index_add(0, bag, rows)
     if mode == "sum":
         return total
+    if total.is_meta:
+        return total / count
     sizes = bag.bincount(minlength=count).clamp(min=1).to(total.dtype)
     return total / sizes.unsqueeze(1)
 

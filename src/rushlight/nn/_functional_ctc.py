@@ -27,6 +27,8 @@ def _lengths(name: str, given: Any, batch: int, most: int) -> Tensor:
             f"{name} must be of size batch_size: ctc_loss got {lengths.numel()} lengths for a "
             f"batch of {batch}"
         )
+    if lengths.is_meta:
+        return lengths
     if batch and int(lengths.min()) < 0:
         raise RuntimeError(
             f"Expected {name} to have non-negative values, but got value {int(lengths.min())}: "
@@ -112,6 +114,14 @@ def _log_likelihood(
     return _ops["where"](inputs > 0, total, nothing)
 
 
+def _reduced(losses: Tensor, reduction: str, batched: bool) -> Tensor:
+    if reduction == "mean":
+        return losses.mean()
+    if reduction == "sum":
+        return losses.sum()
+    return losses if batched else losses.squeeze(0)
+
+
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -145,6 +155,10 @@ def ctc_loss(
     batched = log_probs.dim() == 3
     probs = log_probs if batched else log_probs.unsqueeze(1)
     steps, batch, classes = probs.shape
+    if probs.is_meta:  # no labels to walk along; the loss depends on all probabilities
+        for name, lengths in (("target", target_lengths), ("input", input_lengths)):
+            _lengths(f"{name}_lengths", lengths, batch, 1 << 62)
+        return _reduced(probs.sum((0, 2)), reduction, batched)
     rows = targets.unsqueeze(0) if not batched and targets.dim() == 1 else targets
     labels, counts = _padded(rows, target_lengths, batch)
     if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
@@ -162,7 +176,5 @@ def ctc_loss(
         mass = (probs.exp().sum(2) * running).sum(0)
         losses = losses + (mass - mass.detach())
     if reduction == "mean":
-        return (losses / counts.clamp(min=1)).mean()
-    if reduction == "sum":
-        return losses.sum()
-    return losses if batched else losses.squeeze(0)
+        losses = losses / counts.clamp(min=1)
+    return _reduced(losses, reduction, batched)

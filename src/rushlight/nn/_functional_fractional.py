@@ -70,7 +70,7 @@ def _pool(
     outputs = _sizes(n, input, kernel, output_size, output_ratio)
     batched = input if input.dim() == n + 2 else input.unsqueeze(0)
     if samples is None:
-        samples = _ops["rand"](*batched.shape[:2], n, dtype=input.dtype)
+        samples = _ops["rand"](*batched.shape[:2], n, dtype=input.dtype, device=input.device)
     if samples.size(0) < batched.size(0):
         raise RuntimeError(
             "Expect _random_samples.size(0) no less then input batch size. "
