@@ -91,14 +91,13 @@ def test_backward_runs_on_the_stream_of_forward():
 
 @pytest.mark.parametrize("of", ["backward", "grad"])
 def test_gradients_are_ordered_with_the_callers_stream(of):
-    """The last step of the side stream's backward takes long; its result is read here."""
+    """Forward and backward of the side stream take long; nobody waits but backward itself."""
     side = torch.cuda.Stream()
-    x = torch.randn(1024, 1024, device="cuda", requires_grad=True)
-    with torch.no_grad():
-        expected = busy(torch.ones_like(x), 100) * 3
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    expected = torch.autograd.grad(busy(busy(x, 100).square(), 100).sum() * 3, x)[0]
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
-        y = busy(x, 100).sum()
+        y = busy(busy(x, 100).square(), 100).sum()
     if of == "grad":
         (grad,) = torch.autograd.grad(y, x, torch.tensor(3.0, device="cuda"))
     else:
