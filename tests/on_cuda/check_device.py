@@ -130,6 +130,9 @@ def test_gradients_cross_devices():
 
 
 class TestStreams:
+    def test_cuda_is_built(self):
+        assert torch.backends.cuda.is_built()
+
     def test_streams_come_from_a_pool(self):
         made = [torch.cuda.Stream().cuda_stream for _ in range(100)]
         assert len(set(made)) == 32

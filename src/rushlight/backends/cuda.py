@@ -49,13 +49,15 @@ _library = {"linalg": "default", "blas": "default"}
 
 
 def is_built() -> bool:
-    """False: this build computes on the CPU only.
+    """Whether CUDA can be used: a driver that sees a device was found.
 
     >>> import rushlight as torch
-    >>> torch.backends.cuda.is_built()
-    False
+    >>> torch.backends.cuda.is_built() == torch.cuda.is_available()
+    True
     """
-    return False
+    from rushlight.cuda._start import found
+
+    return found()[0] > 0
 
 
 def _switch(kind: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:

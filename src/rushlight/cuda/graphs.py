@@ -243,7 +243,9 @@ def make_graphed_callables(
     ...     fast = torch.cuda.make_graphed_callables(layer, (torch.randn(3, 4, device="cuda"),))
     """
     require("make_graphed_callables", RuntimeError)
-    if rushlight.is_autocast_enabled() and rushlight.is_autocast_cache_enabled():
+    from rushlight.amp._state import is_autocast_enabled
+
+    if is_autocast_enabled() and _C._is_autocast_cached():
         raise RuntimeError(
             "make_graphed_callables does not support the autocast caching. Please set "
             "`cache_enabled=False`."
