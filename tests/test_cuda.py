@@ -121,6 +121,10 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
     def test_autograd(self, emulator):
         check(emulator, "check_autograd.py")
 
+    @pytest.mark.parametrize("late", ["side", "first"])
+    def test_streams_wait_for_each_other(self, emulator, late):
+        check(emulator, "check_autograd.py", "-k", "stream or host", EMULATED_CUDA_LATE=late)
+
     def test_mixed_precision(self, emulator):
         check(emulator, "check_autocast.py", "-k", "float16 or widest or host")
 

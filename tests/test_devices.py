@@ -145,7 +145,13 @@ def test_backends_remember_their_switches():
         assert not torch.backends.mkldnn.enabled
     torch.backends.cuda.matmul.allow_tf32 = True
     assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.get_float32_matmul_precision() == "high"
+    assert torch.backends.cuda.matmul.fp32_precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.set_float32_matmul_precision("medium")
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_compile_gives_an_equal_callable():

@@ -217,3 +217,23 @@ def test_arrays_without_elements(shape):
     for t in (torch.from_dlpack(np.zeros(shape)), torch.from_numpy(np.zeros(shape))):
         assert t.clone().shape == shape
         assert t.sum().item() == 0
+
+
+@pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 3), (2, 0)])
+def test_dlpack_capsules_are_of_the_version_that_the_consumer_knows(version):
+    x = torch.arange(6.0).reshape(2, 3).t()
+    capsule = x.__dlpack__(max_version=version)
+    versioned = version is not None and version >= (1, 0)
+    assert f'"{"dltensor_versioned" if versioned else "dltensor"}"' in repr(capsule)
+    y = torch.from_dlpack(capsule)
+    assert y.data_ptr() == x.data_ptr()
+    assert torch.equal(x, y)
+    with pytest.raises(RuntimeError, match="consumed only once"):
+        torch.from_dlpack(capsule)
+
+
+def test_dlpack_of_another_device_is_refused():
+    with pytest.raises(BufferError, match="can not be shared with the device"):
+        torch.ones(2).__dlpack__(dl_device=(2, 0))
+    copy = torch.from_dlpack(torch.ones(2).__dlpack__(dl_device=(1, 0), copy=True))
+    assert copy.tolist() == [1.0, 1.0]

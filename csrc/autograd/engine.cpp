@@ -1,6 +1,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "autograd/anomaly.h"
@@ -10,6 +11,7 @@
 #include "autograd/hooks.h"
 #include "autograd/profile.h"
 #include "autograd/sharing.h"
+#include "autograd/streams.h"
 #include "autograd/structured.h"
 #include "autograd/zeros.h"
 #include "ops/functions.h"
@@ -66,9 +68,12 @@ class Run {
     Active now(this);
     for (const Edge& root : request_.roots)
       if (visit(root.node)) explore(root.node);
+    if (streams_used) [[unlikely]]
+      streams_.emplace();
     shares_ = derived_ && may_share();
     if (!request_.inputs.empty()) mark_needed();
     for (size_t i = 0; i < request_.roots.size(); i++) {
+      if (streams_) streams_->leave();
       const Edge& root = request_.roots[i];
       deliver(root, std::move(request_.grads[i]));
     }
@@ -82,6 +87,7 @@ class Run {
       process(node);
       if ((++steps & 255) == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
     }
+    if (streams_) streams_->finish(captured_);
     GradMode mode(request_.create_graph);
     for (Var& v : captured_)
       if (v) v = for_user(writable(std::move(v)));
@@ -171,6 +177,8 @@ class Run {
 
   void deliver(const Edge& to, Var grad) {
     if (!grad) return;
+    if (streams_) [[unlikely]]
+      streams_->hand_over(to.node, grad);
     Var& sum = at(to.node).incoming(to.node, to.nr);
     if (!sum) {
       sum = std::move(grad);
@@ -189,6 +197,8 @@ class Run {
   }
 
   void process(Node* node) {
+    if (streams_) [[unlikely]]
+      streams_->enter(node);
     Scratch& scratch = at(node);
     uint32_t outputs = node->output_count;
     Var one = std::move(scratch.first);
@@ -265,7 +275,8 @@ class Run {
 
     uint32_t edges = node->edge_count;
     bool differentiable = recorded_ || sees_batches(node, grads, outputs);
-    if (node->cls->deposit && any && !differentiable && !node->hooks && !modes.anomaly) {
+    if (node->cls->deposit && any && !differentiable && !node->hooks && !modes.anomaly &&
+        (!streams_ || streams_->together(node, node->edges[0].node))) {
       deposit(node, grads[0]);
       return;
     }
@@ -322,6 +333,8 @@ class Run {
         grad = sum_left_levels(grad, meta.batch);
       }
       deliver(to, std::move(grad));
+      if (streams_) [[unlikely]]
+        streams_->enter(node);
     }
     if (--next.waiting == 0) push(to.node);
   }
@@ -385,7 +398,7 @@ class Run {
   // Nodes that are kept, and results that nobody counts, times or sees being made.
   bool may_share() const {
     return request_.create_graph && request_.keep_graph && !dual_levels && !modes.anomaly &&
-           !modes.watched && !modes.profiled && !modes.autocast && !saved_hooks.stack;
+           !modes.watched && !modes.profiled && !modes.autocast && !saved_hooks.stack && !streams_;
   }
 
   static bool batched(const Var& a, const Var& b) {
@@ -406,6 +419,7 @@ class Run {
   std::vector<Node*> ready_;
   std::vector<Var> captured_;
   std::vector<PyObject*> callbacks_;
+  std::optional<RunStreams> streams_;
 };
 
 thread_local Run* Run::active = nullptr;

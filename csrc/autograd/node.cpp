@@ -5,6 +5,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/batch.h"
 #include "autograd/sharing.h"
+#include "autograd/streams.h"
 #include "tensor/pool.h"
 
 namespace rl {
@@ -78,6 +79,7 @@ void init_node(Node* node, const NodeClass* cls, int edges, int outputs) {
   new (&node->output) TensorMeta();
   node->more_outputs = outputs > 1 ? new TensorMeta[size_t(outputs) - 1] : nullptr;
   node->freed = false;
+  node->stream = 0;
   node->freed_by = 0;
   node->leads_to_python = false;
   node->derived = modes.derives;
@@ -260,6 +262,8 @@ void set_output_meta(Node* node, int nr, const Tensor* t) {
   meta.dtype = t->dtype;
   meta.device = t->storage->device;
   meta.batch = batched_tensors ? batch_key(t) : 0;
+  if (streams_used && meta.device.type == Device::CUDA) [[unlikely]]
+    node->stream = current_stream_number(meta.device.index);
 }
 
 void set_history(Tensor* out, Node* node, int nr) {

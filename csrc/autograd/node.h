@@ -103,6 +103,7 @@ struct Node {
   TensorMeta* more_outputs;  // of the others
   uint8_t pool;              // which pool it came from; 255: tp_alloc
   bool freed;                // saved tensors were released
+  uint16_t stream;           // where its kernels went (autograd/streams.h); 0: a device's first one
   uint32_t freed_by;         // by this backward run
   bool leads_to_python;      // a cycle may pass through it: the collector tracks it
   bool derived;              // recorded by a backward pass

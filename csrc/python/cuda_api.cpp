@@ -9,6 +9,7 @@
 #include "kernels/cuda/kernels.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
+#include "tensor/objects.h"
 #include "tensor/tensor.h"
 
 namespace rl {
@@ -287,12 +288,31 @@ PyObject* graph_end(PyObject*, PyObject* o) {
     return none();
   });
 }
-// _cuda_graph_replay(graph, seed, how far the random numbers are beyond those of the recording)
+// _cuda_graph_register(graph, generator, which the caller keeps)
+PyObject* graph_register(PyObject*, PyObject* args) {
+  unsigned long long handle;
+  PyObject* o;
+  if (!PyArg_ParseTuple(args, "KO", &handle, &o)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!is_generator(o))
+      fail_as(PyExc_TypeError, "CUDAGraph.register_generator_state: expected a Generator, got ",
+              Py_TYPE(o)->tp_name);
+    as_capture(handle).generators.push_back(reinterpret_cast<Generator*>(o));
+    return none();
+  });
+}
+// _cuda_graph_replay(graph, (seed, how far it is beyond the recording) of each source of numbers)
 PyObject* graph_replay(PyObject*, PyObject* args) {
   unsigned long long handle, seed, further;
-  if (!PyArg_ParseTuple(args, "KKK", &handle, &seed, &further)) return nullptr;
+  PyObject* given;
+  if (!PyArg_ParseTuple(args, "KO!", &handle, &PyTuple_Type, &given)) return nullptr;
+  std::vector<Drawing> sources;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "KK", &seed, &further)) return nullptr;
+    sources.push_back({seed, further});
+  }
   return guarded([&]() -> PyObject* {
-    replay(as_capture(handle), seed, further);
+    replay(as_capture(handle), sources);
     return none();
   });
 }
@@ -457,6 +477,7 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_graph_reset", graph_reset, METH_O, nullptr},
     {"_cuda_graph_begin", graph_begin, METH_VARARGS, nullptr},
     {"_cuda_graph_end", graph_end, METH_O, nullptr},
+    {"_cuda_graph_register", graph_register, METH_VARARGS, nullptr},
     {"_cuda_graph_replay", graph_replay, METH_VARARGS, nullptr},
     {"_cuda_graph_facts", graph_facts, METH_O, nullptr},
     {"_cuda_capturing", graph_capturing, METH_NOARGS, nullptr},

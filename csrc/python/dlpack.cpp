@@ -33,6 +33,14 @@ struct DLManagedTensor {
   void* context;
   void (*deleter)(DLManagedTensor*);
 };
+// The same from version 1.0 on.
+struct DLVersioned {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(DLVersioned*);
+  uint64_t flags;  // 1: read-only, 2: a copy
+  DLTensor tensor;
+};
 constexpr int32_t kHostMemory = 1, kCudaMemory = 2, kPinnedMemory = 3;
 enum DLCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 // Floats of eight bits have codes of their own.
@@ -49,13 +57,36 @@ DLDataType dl_type(DType d) {
   return {code, uint8_t(itemsize(d) * 8), 1};
 }
 
+template <class Managed>
 struct Export {
-  DLManagedTensor managed;
+  Managed managed;
   Storage* storage;
   Ints sizes, strides;
 };
+template <class Managed>
+constexpr const char* kCapsule = "dltensor";
+template <>
+constexpr const char* kCapsule<DLVersioned> = "dltensor_versioned";
 
-PyObject* to_dlpack(PyObject*, PyObject* o) {
+template <class Managed>
+void drop(Managed* m) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  auto* held = static_cast<Export<Managed>*>(m->context);
+  release(held->storage);
+  delete held;
+  PyGILState_Release(gil);
+}
+
+// A capsule that nobody took frees what it holds.
+template <class Managed>
+void drop_capsule(PyObject* c) {
+  if (!PyCapsule_IsValid(c, kCapsule<Managed>)) return;
+  auto* m = static_cast<Managed*>(PyCapsule_GetPointer(c, kCapsule<Managed>));
+  m->deleter(m);
+}
+
+template <class Managed>
+PyObject* export_tensor(PyObject* o, uint64_t flags) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) fail_as(PyExc_TypeError, "to_dlpack expects a Tensor");
     Tensor* t = as_tensor(o);
@@ -65,24 +96,18 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
     else if (batch_of(t)) refuse_batched("sharing the memory");
     own_memory(t->storage);
     t->storage->exported = true;
-    auto* e = new Export{{}, retain(t->storage), t->sizes, t->strides};
+    auto* e = new Export<Managed>{{}, retain(t->storage), t->sizes, t->strides};
     bool cuda = t->device().type == Device::CUDA;
     DLDevice device{cuda ? kCudaMemory : kHostMemory, cuda ? t->device().index : 0};
     e->managed.tensor = {t->data(),         device, t->dim(), dl_type(t->dtype), e->sizes.data(),
                          e->strides.data(), 0};
     e->managed.context = e;
-    e->managed.deleter = [](DLManagedTensor* m) {
-      PyGILState_STATE gil = PyGILState_Ensure();
-      auto* held = static_cast<Export*>(m->context);
-      release(held->storage);
-      delete held;
-      PyGILState_Release(gil);
-    };
-    PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* c) {
-      if (!PyCapsule_IsValid(c, "dltensor")) return;  // the consumer took it
-      auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "dltensor"));
-      m->deleter(m);
-    });
+    e->managed.deleter = drop<Managed>;
+    if constexpr (std::is_same_v<Managed, DLVersioned>) {
+      e->managed.major = 1;
+      e->managed.flags = flags;
+    }
+    PyObject* capsule = PyCapsule_New(&e->managed, kCapsule<Managed>, drop_capsule<Managed>);
     if (!capsule) {
       e->managed.deleter(&e->managed);
       throw PythonError{};
@@ -91,19 +116,45 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
   });
 }
 
+PyObject* to_dlpack(PyObject*, PyObject* o) { return export_tensor<DLManagedTensor>(o, 0); }
+// _to_dlpack_versioned(tensor, whether it is a copy)
+PyObject* to_dlpack_versioned(PyObject*, PyObject* args) {
+  PyObject* o;
+  int copied;
+  if (!PyArg_ParseTuple(args, "Op", &o, &copied)) return nullptr;
+  return export_tensor<DLVersioned>(o, copied ? 2 : 0);
+}
+
 void lies_on(Storage* s, int device) {
   s->device = Device{Device::CUDA, int8_t(device)};
   devices_mix = true;
 }
 
+// Frees the other library's memory when the last tensor on it goes.
+template <class Managed>
+PyObject* owner_of(Managed* m) {
+  return PyCapsule_New(m, "used", [](PyObject* c) {
+    auto* held = static_cast<Managed*>(PyCapsule_GetPointer(c, "used"));
+    if (held->deleter) held->deleter(held);
+  });
+}
+
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
-    if (!PyCapsule_IsValid(capsule, "dltensor"))
+    auto* versioned =
+        PyCapsule_IsValid(capsule, "dltensor_versioned")
+            ? static_cast<DLVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"))
+            : nullptr;
+    if (!versioned && !PyCapsule_IsValid(capsule, "dltensor"))
       fail_as(PyExc_RuntimeError,
               "from_dlpack received an invalid capsule. Note that DLTensor "
               "capsules can be consumed only once.");
-    auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
-    const DLTensor& d = m->tensor;
+    if (versioned && versioned->major > 1)
+      fail_as(PyExc_BufferError, "from_dlpack: a capsule of DLPack ", versioned->major, ".",
+              versioned->minor, " was given, versions up to 1 are known");
+    auto* m = versioned ? nullptr
+                        : static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+    const DLTensor& d = versioned ? versioned->tensor : m->tensor;
     bool cuda = d.device.type == kCudaMemory && cuda::is_started() && d.device.id >= 0 &&
                 d.device.id < cuda::device_count();
     if (!cuda && d.device.type != kHostMemory && d.device.type != kPinnedMemory)
@@ -127,12 +178,9 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
       if (strides[i] < 0) fail_as(PyExc_BufferError, "from_dlpack: negative strides");
       if (reach) reach += (sizes[i] - 1) * strides[i];
     }
-    PyObject* owner = PyCapsule_New(m, "used", [](PyObject* c) {
-      auto* held = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "used"));
-      if (held->deleter) held->deleter(held);
-    });
+    PyObject* owner = versioned ? owner_of(versioned) : owner_of(m);
     if (!owner) throw PythonError{};
-    PyCapsule_SetName(capsule, "used_dltensor");
+    PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
     char* data = static_cast<char*>(d.data) + d.byte_offset;
     Storage* s = foreign_storage(data, reach * itemsize(DType(found)), owner);
     if (cuda) lies_on(s, d.device.id);
@@ -175,6 +223,7 @@ PyObject* share_cuda(PyObject*, PyObject* args) {
 PyMethodDef dlpack_functions[] = {
     {"_cuda_share", share_cuda, METH_VARARGS, nullptr},
     {"_to_dlpack", to_dlpack, METH_O, nullptr},
+    {"_to_dlpack_versioned", to_dlpack_versioned, METH_VARARGS, nullptr},
     {"_from_dlpack", from_dlpack, METH_O, nullptr},
     {},
 };

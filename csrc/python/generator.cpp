@@ -6,7 +6,7 @@
 
 #include "call/recording.h"
 #include "kernels/cpu/mersenne.h"
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/graph.h"
 #include "python/op_object.h"
 #include "tensor/objects.h"
 
@@ -242,8 +242,10 @@ Generator* generator_on(Device device, Generator* given) {
           given->device.type == device.type ? device_text(given->device)
                                             : std::string(kDeviceNames[given->device.type]),
           "'");
+    cuda::draw_from(given == cuda_generator(device.index) ? nullptr : given);
     return given;
   }
+  cuda::draw_from(nullptr);
   return cuda_generator(device.index);
 }
 Generator* generator_value(PyObject* o) {

@@ -80,7 +80,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remembers "highest", "high" or "medium"; products of float32 are always exact to float32.
+    """ "highest": products of float32 are exact to float32. "high", "medium": CUDA may use TF32.
 
     >>> import rushlight as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -91,6 +91,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     global _precision
     if precision in _PRECISIONS:
         _precision = precision
+        _C._cuda_set_tf32(precision != "highest")
         return
     import warnings
 

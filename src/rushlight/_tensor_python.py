@@ -96,11 +96,22 @@ def __dlpack__(
     dl_device: Any = None,
     copy: Any = None,
 ) -> Any:
-    shared = self.clone() if copy else self
-    if self.is_cuda:
+    shared, copied = self, bool(copy)
+    if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+        if tuple(dl_device) != (1, 0) or copy is False:
+            raise BufferError(
+                f"__dlpack__: a tensor of {self.device} can not be shared with the device "
+                f"{tuple(dl_device)}{' without a copy' if copy is False else ''}"
+            )
+        shared, copied = self.cpu(), True
+    elif copied:
+        shared = self.clone()
+    if shared.is_cuda:
         from rushlight.cuda import _sharing
 
         _sharing.let_follow(stream, self.get_device())
+    if max_version is not None and tuple(max_version) >= (1, 0):
+        return _C._to_dlpack_versioned(shared, copied)
     return _C._to_dlpack(shared)
 
 

@@ -260,6 +260,12 @@ int run(Function* f, unsigned gx, unsigned gy, unsigned bx, void** arguments) {
   return 0;
 }
 
+int run(Recorded& r) {
+  std::vector<void*> list;
+  for (std::string& value : r.values) list.push_back(value.data());
+  return run(r.function, r.gx, r.gy, r.bx, list.data());
+}
+
 // What a node does, once more.
 struct Work {
   Recorded launch;
@@ -285,7 +291,7 @@ struct ExecObject {
 }  // namespace
 
 bool record_other(void* stream, std::function<int()> work) {
-  if (!recording || stream != recorded_stream) return false;
+  if (!recording || stream != recorded_stream) return put_off(stream, std::move(work));
   recording->nodes.push_back(new Work{{}, std::move(work)});
   return true;
 }
@@ -298,6 +304,9 @@ EXPORT int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
     recording->nodes.push_back(new Work{recorded(function, gx, gy, bx, arguments), {}});
     return 0;
   }
+  static const bool late = std::getenv("EMULATED_CUDA_LATE");
+  if (late && put_off(stream, [r = recorded(function, gx, gy, bx, arguments)]() mutable { return run(r); }))
+    return 0;
   return run(static_cast<Function*>(function), gx, gy, bx, arguments);
 }
 EXPORT int cuFuncSetAttribute(void* function, int, int) {
@@ -367,14 +376,12 @@ EXPORT int cuGraphExecKernelNodeSetParams(void* exec, void* node, const KernelNo
 }
 EXPORT int cuGraphLaunch(void* exec, void* stream) {
   if (int error = foreign("a graph", stream)) return error;
-  for (auto& [key, work] : static_cast<ExecObject*>(exec)->nodes) {
-    Recorded& r = work.launch;
-    std::vector<void*> list;
-    for (std::string& value : r.values) list.push_back(value.data());
-    if (int error = work.other ? work.other() : run(r.function, r.gx, r.gy, r.bx, list.data()))
-      return error;
-  }
-  return 0;
+  auto all = [nodes = static_cast<ExecObject*>(exec)->nodes]() mutable {
+    for (auto& [key, work] : nodes)
+      if (int error = work.other ? work.other() : run(work.launch)) return error;
+    return 0;
+  };
+  return put_off(stream, all) ? 0 : all();
 }
 EXPORT int cuGraphExecDestroy(void* exec) {
   delete static_cast<ExecObject*>(exec);

@@ -1,10 +1,14 @@
 // The emulated devices: their contexts, memory, streams and events. Each refuses what is another's, which
 // real ones do too, or do slowly. EMULATED_CUDA_ORDER says on stderr in which order copies between
-// devices and the events about them were asked for.
+// devices and the events about them were asked for. EMULATED_CUDA_LATE=side puts off what streams other
+// than the first are given until something waits for it, and EMULATED_CUDA_LATE=first what the first is:
+// work that was not ordered after other work then finds memory as it was before.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <string>
 
 #include "shared.h"
 
@@ -21,11 +25,17 @@ int count() {
 
 struct Stream {
   int device;
+  std::deque<std::function<int()>> later;
+  size_t done = 0;  // of what was put off
 };
 struct Event {
   int device;
   bool recorded;
+  Stream* stream = nullptr;
+  size_t upto = 0;
 };
+Stream first[kMost];
+std::deque<Stream*> streams;
 
 std::map<Address, size_t> blocks[kMost], pinned;
 size_t in_use[kMost];
@@ -47,6 +57,32 @@ int device_of_stream(void* stream) {
 
 void say(const char* what, int device) {
   if (std::getenv("EMULATED_CUDA_ORDER")) std::fprintf(stderr, "%s %d\n", what, device);
+}
+
+Stream* as_stream(void* stream) {
+  return stream ? static_cast<Stream*>(stream) : &first[current];
+}
+
+// Does what was put off, up to a point.
+int catch_up(Stream* s, size_t upto) {
+  int before = current, error = 0;
+  if (s->done < upto) current = s->device;
+  for (; s->done < upto && !s->later.empty(); s->done++) {
+    auto work = std::move(s->later.front());
+    s->later.pop_front();
+    if (int found = work()) error = found;
+  }
+  current = before;
+  return error;
+}
+int catch_up_all() {
+  int error = 0;
+  for (Stream& s : first) {
+    s.device = int(&s - first);
+    error |= catch_up(&s, SIZE_MAX);
+  }
+  for (Stream* s : streams) error |= catch_up(s, SIZE_MAX);
+  return error;
 }
 
 // Whether a copy may touch the memory of the entered device at this address.
@@ -74,6 +110,16 @@ int foreign(const char* what, void* stream) {
   if (current < 0) return refused(what, kNoDevice);
   return device_of_stream(stream) == current ? 0 : refused(what, device_of_stream(stream));
 }
+
+bool put_off(void* stream, std::function<int()> work) {
+  static const char* wish = std::getenv("EMULATED_CUDA_LATE");
+  if (!wish || (std::strcmp(wish, "first") == 0) != !stream) return false;
+  Stream* s = as_stream(stream);
+  s->device = current;
+  s->later.push_back(std::move(work));
+  return true;
+}
+int finish(void* stream) { return catch_up(as_stream(stream), SIZE_MAX); }
 
 EXPORT int cuInit(unsigned) { return failure("init", 999); }
 EXPORT int cuDriverGetVersion(int* v) {
@@ -135,7 +181,11 @@ EXPORT int cuCtxSetCurrent(void* context) {
   current = int(static_cast<char*>(context) - contexts);
   return 0;
 }
-EXPORT int cuCtxSynchronize() { return current < 0 ? kInvalidContext : failure("wait", 719); }
+EXPORT int cuCtxSynchronize() {
+  if (current < 0) return kInvalidContext;
+  if (int error = catch_up_all()) return error;
+  return failure("wait", 719);
+}
 EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
   *greatest = -5;
@@ -174,6 +224,7 @@ EXPORT int cuMemAlloc_v2(Address* data, size_t bytes) {
 }
 EXPORT int cuMemFree_v2(Address data) {
   if (int error = elsewhere("memory to free", data)) return error;
+  catch_up_all();
   in_use[current] -= blocks[current][data];
   blocks[current].erase(data);
   std::free(reinterpret_cast<void*>(data));
@@ -186,6 +237,7 @@ EXPORT int cuMemHostAlloc(void** data, size_t bytes, unsigned flags) {
   return 0;
 }
 EXPORT int cuMemFreeHost(void* data) {
+  catch_up_all();
   pinned.erase(Address(data));
   std::free(data);
   return 0;
@@ -201,12 +253,16 @@ EXPORT int cuPointerGetAttribute(int* fact, int attribute, Address at) {
 EXPORT int cuMemcpyHtoDAsync_v2(Address out, const void* in, size_t bytes, void* stream) {
   if (int error = foreign("a copy", stream)) return error;
   if (int error = elsewhere("memory to write", out)) return error;
-  std::memcpy(reinterpret_cast<void*>(out), in, bytes);
+  auto work = [out, data = std::string(static_cast<const char*>(in), bytes)] {
+    return std::memcpy(reinterpret_cast<void*>(out), data.data(), data.size()), 0;
+  };
+  if (!put_off(stream, work)) work();
   return failure("copy", 719);
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* out, Address in, size_t bytes, void* stream) {
   if (int error = foreign("a copy", stream)) return error;
   if (int error = elsewhere("memory to read", in)) return error;
+  if (int error = finish(stream)) return error;
   std::memcpy(out, reinterpret_cast<void*>(in), bytes);
   return failure("copy", 719);
 }
@@ -222,6 +278,7 @@ EXPORT int cuMemcpyPeerAsync(Address out, void* to, Address in, void* from, size
   int target = int(static_cast<char*>(to) - contexts), source = int(static_cast<char*>(from) - contexts);
   if (device_of(out) != target) return refused("memory to write", device_of(out));
   if (device_of(in) != source) return refused("memory to read", device_of(in));
+  if (int error = finish(stream)) return error;
   say(reaches[source][target] ? "copy to" : "copy by the host to", target);
   std::memcpy(reinterpret_cast<void*>(out), reinterpret_cast<void*>(in), bytes);
   return failure("copy", 719);
@@ -237,21 +294,27 @@ EXPORT int cuMemsetD8Async(Address out, unsigned char value, size_t count, void*
 
 EXPORT int cuStreamCreateWithPriority(void** stream, unsigned, int) {
   if (current < 0) return kInvalidContext;
-  *stream = new Stream{current};
+  streams.push_back(new Stream{current});
+  *stream = streams.back();
   return 0;
 }
 EXPORT int cuStreamDestroy_v2(void*) { return 0; }
 EXPORT int cuStreamSynchronize(void* stream) {
   if (int error = foreign("a stream", stream)) return error;
+  if (int error = finish(stream)) return error;
   return failure("wait", 719);
 }
-EXPORT int cuStreamQuery(void* stream) { return foreign("a stream", stream); }
+EXPORT int cuStreamQuery(void* stream) {
+  if (int error = foreign("a stream", stream)) return error;
+  return finish(stream);
+}
 // The event may be another device's.
 EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (int error = foreign("a stream", stream)) return error;
-  if (!static_cast<Event*>(event)->recorded) return kInvalidHandle;
+  auto* e = static_cast<Event*>(event);
+  if (!e->recorded) return kInvalidHandle;
   say("wait", current);
-  return 0;
+  return catch_up(e->stream, e->upto);
 }
 EXPORT int cuEventCreate(void** event, unsigned) {
   if (current < 0) return kInvalidContext;
@@ -267,11 +330,16 @@ EXPORT int cuEventRecord(void* event, void* stream) {
   auto* e = static_cast<Event*>(event);
   if (e->device != current) return refused("an event", e->device);
   e->recorded = true;
+  e->stream = as_stream(stream);
+  e->upto = e->stream->done + e->stream->later.size();
   say("record", current);
   return 0;
 }
-EXPORT int cuEventSynchronize(void*) { return 0; }
-EXPORT int cuEventQuery(void*) { return 0; }
+EXPORT int cuEventSynchronize(void* event) {
+  auto* e = static_cast<Event*>(event);
+  return e->stream ? catch_up(e->stream, e->upto) : 0;
+}
+EXPORT int cuEventQuery(void* event) { return cuEventSynchronize(event); }
 EXPORT int cuEventElapsedTime(float* ms, void* start, void* end) {
   int a = static_cast<Event*>(start)->device, b = static_cast<Event*>(end)->device;
   *ms = 1;

@@ -122,7 +122,7 @@ int reduce(Communicator* c, const void* in, Bytes& out, size_t count, int kind, 
 
 // Whether a call is for the communicator's device: its stream, entered, and its memory.
 bool is_fit(Communicator* c, const void* data, void* stream) {
-  return c && entered() == c->device && !foreign("a collective", stream) &&
+  return c && entered() == c->device && !foreign("a collective", stream) && !finish(stream) &&
          (!data || device_of(Address(data)) == c->device);
 }
 

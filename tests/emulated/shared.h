@@ -16,7 +16,7 @@ bool is_dry();
 // Elements of the libraries' types: 0 float, 1 double, 2 half, others bfloat16.
 double load(int type, const void* data, int64_t at);
 void store(int type, void* data, int64_t at, double value);
-// True when the stream is being recorded: the work is done when the graph is launched.
+// True when the work is done later: the stream is being recorded, or its work is put off.
 bool record_other(void* stream, std::function<int()> work);
 
 // ---- devices (devices.cpp)
@@ -29,3 +29,7 @@ int device_of(Address at);
 int refused(const char* what, int device);
 // The error when the stream is not one of the entered device; else 0.
 int foreign(const char* what, void* stream);
+// True when what this stream is given is done when something waits for it.
+bool put_off(void* stream, std::function<int()> work);
+// Does what was put off.
+int finish(void* stream);

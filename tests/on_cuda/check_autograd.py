@@ -35,6 +35,17 @@ def test_saved_tensors_wait_on_the_host(pinned):
     assert torch.equal(torch.autograd.grad(y, x)[0], expected)
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_what_waits_on_the_host_takes_no_memory_of_the_device(pinned):
+    x = torch.randn(256, 256, device="cuda", requires_grad=True)
+    expected = torch.autograd.grad((x.sin().exp() * 2).cos().sum(), x)[0]
+    before = torch.cuda.memory_allocated()
+    with torch.autograd.graph.save_on_cpu(pin_memory=pinned):
+        y = (x.sin().exp() * 2).cos().sum()
+    assert torch.cuda.memory_allocated() - before < 4096
+    assert torch.equal(torch.autograd.grad(y, x)[0], expected)
+
+
 def test_packing_hooks_see_tensors_of_the_device():
     seen = []
     x = torch.randn(4, device="cuda", requires_grad=True)
@@ -56,16 +67,74 @@ def test_hooks():
     assert calls == ["cuda"]
 
 
+def busy(x, times=300):
+    """Work that takes the device a while, and comes to x."""
+    for _ in range(times):
+        x = x * 1.0000001
+    return x
+
+
 def test_backward_runs_on_the_stream_of_forward():
-    side = torch.cuda.Stream()
+    side, seen = torch.cuda.Stream(), []
     x = torch.randn(256, 256, device="cuda", requires_grad=True)
     expected = torch.autograd.grad((x @ x).sin().sum(), x)[0]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        y = (x @ x).sin().sum()
+        y = (x @ x).sin()
+        y.register_hook(lambda g: seen.append(torch.cuda.current_stream()))
+        y = y.sum()
     y.backward()
-    torch.cuda.current_stream().wait_stream(side)
+    assert seen == [side]
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
     assert torch.equal(x.grad, expected)
+
+
+@pytest.mark.parametrize("of", ["backward", "grad"])
+def test_gradients_are_ordered_with_the_callers_stream(of):
+    """Forward and backward of the side stream take long; nobody waits but backward itself."""
+    side = torch.cuda.Stream()
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    expected = torch.autograd.grad(busy(busy(x, 100).square(), 100).sum() * 3, x)[0]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        y = busy(busy(x, 100).square(), 100).sum()
+    if of == "grad":
+        (grad,) = torch.autograd.grad(y, x, torch.tensor(3.0, device="cuda"))
+    else:
+        y.backward(torch.tensor(3.0, device="cuda"))
+        grad = x.grad
+    assert torch.allclose(grad, expected, rtol=1e-4)
+
+
+def test_gradients_cross_between_streams():
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    expected = torch.autograd.grad(sum(busy(x * k, 50).cos().sum() for k in (1, 2)), x)[0]
+    torch.cuda.synchronize()
+    parts = []
+    shared = x * 1
+    for k, stream in enumerate(streams, 1):
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            parts.append(busy(shared * k, 50).cos())
+    for stream in streams:
+        torch.cuda.current_stream().wait_stream(stream)
+    (parts[0].sum() + parts[1].sum()).backward()
+    assert torch.allclose(x.grad, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_backward_on_another_stream_than_forward():
+    side = torch.cuda.Stream()
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    y = busy(x, 100).square().sum()
+    expected = torch.autograd.grad(y, x, retain_graph=True)[0]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y.backward(busy(torch.ones((), device="cuda"), 100))
+        doubled = x.grad * 2
+        assert torch.cuda.current_stream() == side
+    side.synchronize()
+    assert torch.allclose(doubled, expected * 2, rtol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")

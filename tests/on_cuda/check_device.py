@@ -130,6 +130,15 @@ def test_gradients_cross_devices():
 
 
 class TestStreams:
+    def test_cuda_is_built(self):
+        assert torch.backends.cuda.is_built()
+
+    def test_streams_come_from_a_pool(self):
+        made = [torch.cuda.Stream().cuda_stream for _ in range(100)]
+        assert len(set(made)) == 32
+        assert len(set(made[:32])) == 32
+        assert torch.cuda.Stream(priority=-1).cuda_stream not in made
+
     def test_streams_and_events(self):
         assert torch.cuda.current_stream() == torch.cuda.default_stream()
         s = torch.cuda.Stream()

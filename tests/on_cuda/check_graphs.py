@@ -186,3 +186,41 @@ def test_graphed_functions():
     assert torch.allclose(b, (x + y).sin())
     (g,) = torch.autograd.grad((a.sum() + b.sum()), x)
     assert torch.allclose(g, y + (x + y).cos(), atol=1e-6)
+
+
+def test_a_registered_generator_goes_on_at_each_replay():
+    generator = torch.Generator("cuda").manual_seed(5)
+    g = torch.cuda.CUDAGraph()
+    g.register_generator_state(generator)
+    with torch.cuda.graph(g):
+        y = torch.rand(4, device="cuda", generator=generator)
+        z = torch.rand(4, device="cuda")
+    torch.cuda.manual_seed(8)
+    plain = torch.Generator("cuda").manual_seed(5)
+    for _ in range(3):
+        g.replay()
+        assert torch.equal(y, torch.rand(4, device="cuda", generator=plain))
+    generator.manual_seed(6)
+    torch.cuda.manual_seed(9)
+    g.replay()
+    assert torch.equal(y, torch.rand(4, device="cuda", generator=plain.manual_seed(6)))
+    assert torch.equal(z, torch.rand(4, device="cuda", generator=plain.manual_seed(9)))
+
+
+def test_a_generator_that_is_not_registered_is_refused():
+    generator = torch.Generator("cuda")
+    with (
+        pytest.raises(RuntimeError, match="for a CUDA generator not in capture mode"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        torch.rand(4, device="cuda", generator=generator)
+
+
+def test_graphed_callables_refuse_kept_casts():
+    layer = nn.Linear(3, 3, device="cuda")
+    x = torch.randn(2, 3, device="cuda")
+    with (
+        torch.autocast("cuda", dtype=torch.float16),
+        pytest.raises(RuntimeError, match="does not support the autocast caching"),
+    ):
+        torch.cuda.make_graphed_callables(layer, (x,))

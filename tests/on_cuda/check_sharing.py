@@ -58,3 +58,15 @@ def test_what_has_none():
     with pytest.raises(RuntimeError, match="requires grad"):
         torch.ones(2, device="cuda", requires_grad=True).__cuda_array_interface__
     assert torch.as_tensor(torch.ones(2), device="cuda").is_cuda
+
+
+def test_dlpack_for_the_host_is_a_copy_there():
+    x = torch.arange(6.0, device="cuda").reshape(2, 3).t()
+    for version in (None, (1, 0)):
+        capsule = x.__dlpack__(dl_device=(1, 0), max_version=version)
+        y = torch.from_dlpack(capsule)
+        assert y.device.type == "cpu"
+        assert torch.equal(y, x.cpu())
+    with pytest.raises(BufferError, match="without a copy"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+    assert torch.from_dlpack(x.__dlpack__(max_version=(1, 1))).data_ptr() == x.data_ptr()

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "autograd/provenance.h"
+#include "autograd/streams.h"
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/graph.h"
 #include "kernels/cuda/kernels.h"
@@ -189,6 +190,7 @@ void use(int device) {
 Stream stream_of(int device) { return device == active ? stream : aside(device).stream; }
 void set_stream(int device, Stream which) {
   use(device);
+  if (which) streams_used = true;
   stream = which;
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/cuda/graph.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/allocator.h"
 #include "tensor/error.h"
 
@@ -38,10 +40,21 @@ void end_capture(Capture& of) {
   ok(driver.instantiate(&of.exec, of.graph, 0), "making a graph");
 }
 
-void replay(Capture& of, uint64_t seed, uint64_t further) {
+void draw_from(const Generator* generator) {
+  if (!capture) return;
+  auto& all = capture->generators;
+  auto found = std::find(all.begin(), all.end(), generator);
+  if (generator && found == all.end())
+    fail(
+        "Attempt to increase offset for a CUDA generator not in capture mode: give it to "
+        "CUDAGraph.register_generator_state before the recording");
+  capture->source = generator ? size_t(found - all.begin()) + 1 : 0;
+}
+
+void replay(Capture& of, const std::vector<Drawing>& sources) {
   if (!of.exec) fail("Called CUDAGraph::replay without a preceding successful capture.");
   use(of.device);
-  for (auto& renew : of.random) renew(of.exec, seed, further);
+  for (auto& draw : of.random) draw.renew(of.exec, sources.at(draw.source));
   for (RecordedSteps& recorded : of.steps) {
     if (recorded.renew) recorded.renew(recorded.steps);
     for (auto& set : recorded.packs) set(of.exec, recorded.steps);
@@ -60,7 +73,9 @@ void reset(Capture& of) {
   if (of.exec) driver.exec_destroy(of.exec);
   if (of.graph) driver.graph_destroy(of.graph);
   if (of.held) drop_pool(of.pool);
+  auto generators = std::move(of.generators);
   of = Capture();
+  of.generators = std::move(generators);
 }
 
 bool is_capturing(Stream which) {

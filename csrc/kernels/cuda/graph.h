@@ -10,6 +10,10 @@
 #include "kernels/arguments.h"
 #include "kernels/cuda/driver.h"
 
+namespace rl {
+struct Generator;
+}
+
 namespace rl::cuda {
 
 [[noreturn]] void fail_capturing(const char* what);
@@ -24,6 +28,16 @@ struct RecordedSteps {
   RenewSteps renew;
 };
 
+// Where a source of random numbers is at a replay: `further` than when it was recorded.
+struct Drawing {
+  uint64_t seed, further;
+};
+// A launch that draws, from a source of the capture.
+struct RecordedDraw {
+  size_t source;
+  std::function<void(Exec, Drawing)> renew;
+};
+
 struct Capture {
   int device = 0;
   Stream stream = nullptr;
@@ -31,15 +45,19 @@ struct Capture {
   bool held = false;  // the pool
   Graph graph = nullptr;
   Exec exec = nullptr;
-  std::vector<std::function<void(Exec, uint64_t seed, uint64_t further)>> random;
+  std::vector<RecordedDraw> random;
+  std::vector<const Generator*> generators;  // registered; source 0 is the device's default
+  size_t source = 0;                         // that is drawn from now
   std::vector<RecordedSteps> steps;
 };
 
 // Everything this thread's stream is given from now on is recorded; blocks come from the pool.
 void begin_capture(Capture& of, int64_t pool, int mode);
 void end_capture(Capture& of);
-// `further`: how far the stream of random numbers is beyond where it was.
-void replay(Capture& of, uint64_t seed, uint64_t further);
+// `sources`: the default generator's numbers, then those of the registered ones.
+void replay(Capture& of, const std::vector<Drawing>& sources);
+// Draws of this thread that are recorded come from this generator; null: the default one.
+void draw_from(const Generator* generator);
 void reset(Capture& of);
 bool is_capturing(Stream stream);
 
@@ -54,13 +72,12 @@ void launch_random(Function function, Grid grid, unsigned threads, const Argumen
   launch(function, grid, threads, arguments...);
   if (!capture) [[likely]]
     return;
-  capture->random.push_back([function, grid, threads, node = last_node(),
-                             all = std::tuple<Arguments...>(arguments...)](Exec exec, uint64_t seed,
-                                                                           uint64_t further) {
+  auto renew = [function, grid, threads, node = last_node(),
+                all = std::tuple<Arguments...>(arguments...)](Exec exec, Drawing from) {
     auto now = all;
     Share& share = std::get<Share>(now);
-    share.seed = seed;
-    share.offset += further;
+    share.seed = from.seed;
+    share.offset += from.further;
     std::apply(
         [&](auto&... each) {
           void* list[] = {static_cast<void*>(&each)...};
@@ -68,7 +85,8 @@ void launch_random(Function function, Grid grid, unsigned threads, const Argumen
           ok(driver.exec_set(exec, node, &what), "renewing a recorded launch");
         },
         now);
-  });
+  };
+  capture->random.push_back({capture->source, renew});
 }
 
 }  // namespace rl::cuda

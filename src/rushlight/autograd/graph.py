@@ -198,7 +198,7 @@ class disable_saved_tensors_hooks(_C._Scope):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps saved tensors in main memory, where they lie already: copies of them.
+    """Keeps copies of saved tensors in main memory; backward takes them to their device again.
 
     >>> import rushlight as torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -210,7 +210,20 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept, share=True)
+        def pack(tensor: Any) -> Any:
+            kept = tensor.detach()
+            if not kept.is_cuda:
+                return kept.clone()
+            host = _C._cuda_pinned(kept).copy_(kept) if pin_memory else kept.cpu()
+            return kept.device, host
+
+        def unpack(kept: Any) -> Any:
+            if not isinstance(kept, tuple):
+                return kept
+            device, host = kept
+            return host.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack, share=True)
 
 
 class allow_mutation_on_saved_tensors(_C._Scope):

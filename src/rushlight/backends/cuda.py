@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+from rushlight._settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,21 +16,31 @@ class _Matmul:
     """Precisions of matrix products on CUDA devices."""
 
     def __init__(self) -> None:
-        self._tf32 = False
+        self._exact = "none"
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
-        self.fp32_precision = "none"
 
     @property
     def allow_tf32(self) -> bool:
         """Whether products of floats may round their factors to TF32."""
-        return self._tf32
+        return get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter
     def allow_tf32(self, allowed: bool) -> None:
-        self._tf32 = bool(allowed)
-        _C._cuda_set_tf32(self._tf32)
+        set_float32_matmul_precision("high" if allowed else "highest")
+
+    @property
+    def fp32_precision(self) -> str:
+        """The same as a name: "tf32", or "ieee" or "none" for exact products."""
+        return "tf32" if self.allow_tf32 else self._exact
+
+    @fp32_precision.setter
+    def fp32_precision(self, name: str) -> None:
+        if name not in ("tf32", "ieee", "none"):
+            raise RuntimeError(f"matmul.fp32_precision: expected tf32, ieee or none, got {name!r}")
+        self._exact = "ieee" if name == "tf32" else name
+        self.allow_tf32 = name == "tf32"
 
 
 matmul = _Matmul()
@@ -38,13 +49,15 @@ _library = {"linalg": "default", "blas": "default"}
 
 
 def is_built() -> bool:
-    """False: this build computes on the CPU only.
+    """Whether CUDA can be used: a driver that sees a device was found.
 
     >>> import rushlight as torch
-    >>> torch.backends.cuda.is_built()
-    False
+    >>> torch.backends.cuda.is_built() == torch.cuda.is_available()
+    True
     """
-    return False
+    from rushlight.cuda._start import found
+
+    return found()[0] > 0
 
 
 def _switch(kind: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:

@@ -42,6 +42,30 @@ def graph_pool_handle() -> tuple[int, int]:
     return (_C._cuda_pool_new(), 0)
 
 
+class _Source:
+    """A generator that a recording draws from: where it was, and how much is drawn."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+        self.start = generator._raw_state()[1]
+        self.drawn = 0
+
+    def end(self) -> None:
+        seed, offset = self.generator._raw_state()
+        self.drawn = offset - self.start
+        # Nothing was drawn yet: every replay does.
+        self.generator._set_raw_state((seed, self.start))
+
+    def now(self) -> tuple[int, int]:
+        seed, offset = self.generator._raw_state()
+        return seed, (offset - self.start) % 2**64
+
+    def advance(self) -> None:
+        if self.drawn:
+            seed, offset = self.generator._raw_state()
+            self.generator._set_raw_state((seed, offset + self.drawn))
+
+
 class CUDAGraph:
     """Recorded work of a CUDA device.
 
@@ -67,9 +91,8 @@ class CUDAGraph:
         require("CUDAGraph", RuntimeError)
         self._handle = _C._cuda_graph_new()
         self._pool: tuple[int, int] | None = None
-        self._generator: Any = None
-        self._start = (0, 0)
-        self._drawn = 0
+        self._registered: list[Any] = []
+        self._sources: list[_Source] = []
 
     def __del__(self) -> None:
         if self._handle:
@@ -87,15 +110,13 @@ class CUDAGraph:
         name = graph_pool_handle() if pool is None else pool
         _C._cuda_graph_begin(self._handle, name[0], _MODES[capture_error_mode])
         self._pool = name
-        self._generator = random.generator_of()
-        self._start = self._generator._raw_state()
+        _C._clear_autocast_cache()  # casts made before lie in other memory
+        self._sources = [_Source(g) for g in (random.generator_of(), *self._registered)]
 
     def capture_end(self) -> None:
         """Ends the recording; the graph can be replayed then."""
-        seed, offset = self._generator._raw_state()
-        self._drawn = offset - self._start[1]
-        # Nothing was drawn yet: every replay does.
-        self._generator._set_raw_state((seed, self._start[1]))
+        for source in self._sources:
+            source.end()
         _C._cuda_graph_end(self._handle)
 
     def instantiate(self) -> None:
@@ -103,18 +124,15 @@ class CUDAGraph:
 
     def replay(self) -> None:
         """Runs the recorded work on this thread's stream."""
-        if not self._drawn:
-            return _C._cuda_graph_replay(self._handle, 0, 0)
-        seed, offset = self._generator._raw_state()
-        further = (offset - self._start[1]) % 2**64
-        _C._cuda_graph_replay(self._handle, seed, further)
-        self._generator._set_raw_state((seed, offset + self._drawn))
+        _C._cuda_graph_replay(self._handle, tuple(source.now() for source in self._sources))
+        for source in self._sources:
+            source.advance()
 
     def reset(self) -> None:
         """Forgets the recorded work and lets its memory go."""
         _C._cuda_graph_reset(self._handle)
         self._pool = None
-        self._drawn = 0
+        self._sources = []
 
     def pool(self) -> tuple[int, int]:
         """The pool of memory that its tensors lie in, for other graphs to share."""
@@ -123,7 +141,14 @@ class CUDAGraph:
         return self._pool
 
     def register_generator_state(self, generator: Any) -> None:
-        """Nothing to do: recorded draws follow the device's default generator."""
+        """The recording may draw from the generator: replays go on from where it is then.
+
+        The device's default generator needs no registration.
+        """
+        if any(known is generator for known in self._registered):
+            return
+        _C._cuda_graph_register(self._handle, generator)
+        self._registered.append(generator)
 
     def raw_cuda_graph(self) -> int:
         """The driver's handle of the graph."""
@@ -218,6 +243,13 @@ def make_graphed_callables(
     ...     fast = torch.cuda.make_graphed_callables(layer, (torch.randn(3, 4, device="cuda"),))
     """
     require("make_graphed_callables", RuntimeError)
+    from rushlight.amp._state import is_autocast_enabled
+
+    if is_autocast_enabled() and _C._is_autocast_cached():
+        raise RuntimeError(
+            "make_graphed_callables does not support the autocast caching. Please set "
+            "`cache_enabled=False`."
+        )
     if not isinstance(callables, tuple):
         return make_graphed_callables(
             (callables,), (sample_args,), num_warmup_iters, allow_unused_input, pool

@@ -208,6 +208,8 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     ...     torch.cuda.set_per_process_memory_fraction(1.0)
     """
     number = number_of(device, "set_per_process_memory_fraction")
+    if not isinstance(fraction, (int, float)):
+        raise TypeError(f"Invalid type for fraction argument, must be `float`: {fraction!r}")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     _fractions[number] = float(fraction)

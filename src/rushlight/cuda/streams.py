@@ -15,6 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TIMING_OFF, _BLOCKING = 2, 1
+_IN_POOL = 32
 
 
 class Stream:
@@ -27,7 +28,8 @@ class Stream:
     False
     """
 
-    _made: list[int] = []  # noqa: RUF012 -- one list for all: streams are never given back
+    # Those of a device and a priority, handed out in turn; none is ever given back.
+    _pools: dict[tuple[int, int], list[int]] = {}  # noqa: RUF012 -- one for all
 
     def __init__(
         self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **kwargs: Any
@@ -35,8 +37,12 @@ class Stream:
         require("Stream", RuntimeError)
         self.device_index = number_of(device, "Stream")
         if stream_ptr is None:
-            stream_ptr = _C._cuda_stream_new(self.device_index, priority)
-            Stream._made.append(stream_ptr)
+            pool = Stream._pools.setdefault((self.device_index, priority), [])
+            if len(pool) < _IN_POOL:
+                stream_ptr = _C._cuda_stream_new(self.device_index, priority)
+            else:
+                stream_ptr = pool.pop(0)
+            pool.append(stream_ptr)
         self.cuda_stream: int = stream_ptr
         self.device_type = 1
         self.priority = priority
