@@ -151,6 +151,9 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
         selected = "float32 or complex64"
         check(emulator, "check_ops.py", "-k", selected, RUSHLIGHT_CUDA_PART="0/16")
 
+    def test_recording(self, emulator):
+        check(emulator, "check_recording.py", RUSHLIGHT_CUDA_PART="0/8")
+
 
 SMALL = "import rushlight as torch; x = torch.ones(3, device='cuda'); "
 
