@@ -112,6 +112,12 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
     def test_graphs(self, emulator):
         check(emulator, "check_graphs.py", "-k", "not nadam and not radam")
 
+    def test_variates(self, emulator):
+        check(emulator, "check_variates.py")
+
+    def test_scaling(self, emulator):
+        check(emulator, "check_scaling.py")
+
     def test_numbers(self, emulator):
         check(emulator, "check_numbers.py")
 
@@ -149,6 +155,9 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
         selected = "float32 or complex64"
         check(emulator, "check_ops.py", "-k", selected, RUSHLIGHT_CUDA_PART="0/16")
 
+    def test_recording(self, emulator):
+        check(emulator, "check_recording.py", RUSHLIGHT_CUDA_PART="0/8")
+
 
 SMALL = "import rushlight as torch; x = torch.ones(3, device='cuda'); "
 
@@ -172,6 +181,13 @@ class TestCache:
             file.write_bytes(data)
         text = run(emulator, program, RUSHLIGHT_CACHE=str(emulator / "damaged"))
         assert text == "[5.0, 5.0, 5.0]\n"
+
+    def test_what_the_driver_refuses_is_compiled_anew(self, emulator):
+        program = SMALL + "print((x * 6).tolist(), *torch._C._cuda_compiler().values())"
+        folder = str(emulator / "refused")
+        run(emulator, program, RUSHLIGHT_CACHE=folder)
+        text = run(emulator, program, RUSHLIGHT_CACHE=folder, EMULATED_CUDA_FAIL="module:1")
+        assert text.startswith("[6.0, 6.0, 6.0] 1 ")
 
     def test_a_folder_of_others_is_not_used(self, emulator):
         folder = emulator / "open" / "cuda"

@@ -71,10 +71,12 @@ def test_scaling_leaves_lazy_copies_alone():
 @pytest.mark.parametrize("where", [0, 12_345, 69_999])
 def test_unscaling_finds_what_is_not_finite(dtype, bad, where):
     grads = tensors(dtype)
-    assert _C._unscale_grads(grads, 0.5) is False
+    found = torch.zeros(())
+    assert _C._unscale_grads(grads, 0.5, found) is True
+    assert found.item() == 0
     grads[2][where] = bad
-    assert _C._unscale_grads(grads, 0.5) is True
-    assert _C._unscale_grads([], 0.5) is False
+    assert _C._unscale_grads(grads, 0.5, found) is True
+    assert found.item() == 1
 
 
 def test_what_is_left_to_operations():
@@ -87,7 +89,7 @@ def test_what_is_left_to_operations():
     for odd in (recorded, torch.ones(2).as_subclass(Own), torch.ones(2, dtype=torch.int64)):
         assert _C._grads_norm([odd], 2.0) is None
         assert _C._scale_grads([odd], 2.0) is False
-        assert _C._unscale_grads([odd], 2.0) is None
+        assert _C._unscale_grads([odd], 2.0, torch.zeros(())) is False
     with torch.no_grad():
         assert _C._grads_norm([recorded], 2.0).item() == pytest.approx(8**0.5)
 

@@ -487,10 +487,19 @@ constinit const kernel::Table recording_table = [] {
   REFUSED(fill_bernoulli_each);
   REFUSED(fill_permutation);
   REFUSED(multinomial);
+  REFUSED(fill_gamma);
+  REFUSED(fill_poisson);
+  REFUSED(fill_binomial);
+  REFUSED(fill_dirichlet);
+  REFUSED(gamma_slope);
+  REFUSED(beta_slope);
+  REFUSED(norm_all);
+  REFUSED(scale_all);
 #undef REFUSED
   t.copy_strided = note_copy_strided;
   t.fill = note_fill;
   t.write = note_write;
+  t.write_constants = note_write;
   t.add_overlapping = note_add_overlapping;
   t.gather = note_gather;
   t.scatter = note_scatter;

@@ -8,6 +8,10 @@
 
 #include "tensor/dtype.h"
 
+namespace rl::cpu {
+struct Mersenne;
+}
+
 namespace rl::kernel {
 
 // What a check of indices found: the position of the first one outside of its range, and its value.
@@ -117,6 +121,23 @@ struct AxisMap {
 
 using AxisMaps = std::vector<AxisMap>;  // three of them
 
+// ---- random numbers by rejection
+
+// Where uniform numbers come from: torch's engine, or, without one, the counter-based stream.
+struct UniformSource {
+  cpu::Mersenne* engine;
+  uint64_t seed, offset;
+};
+
+// start + i * step for i in [0, half), and stop - (n - 1 - i) * step from there on; of whole numbers
+// first + i * by.
+struct Ramp {
+  bool whole;
+  int64_t first, by;
+  double start, step, stop;
+  int64_t half;
+};
+
 // ---- layers
 
 struct ChannelShape {
@@ -165,6 +186,13 @@ struct RnnSteps {
 
 inline constexpr int kStepStates = 3;
 inline constexpr int kStepNumbers = 10;
+
+// n contiguous real elements to be changed.
+struct Piece {
+  DType dtype;
+  void* data;
+  int64_t n;
+};
 
 struct Step;
 // The device's own way to run a rule over some elements of a parameter.

@@ -11,7 +11,18 @@
 namespace rl {
 namespace {
 
-// The tensors of a list, when all are plain ones in main memory.
+// In main memory or on a CUDA device, like those before it.
+bool is_one_device(const Tensor* t, const std::vector<Var>& before) {
+  Device d = t->device();
+  return (d.type == Device::CPU || (d.type == Device::CUDA && !is_stored(t->dtype))) &&
+         (before.empty() || before.front().device() == d);
+}
+
+bool on_cuda(const std::vector<Var>& tensors) {
+  return !tensors.empty() && tensors[0].device().type == Device::CUDA;
+}
+
+// The tensors of a list, when all are plain ones of one device.
 bool plain_tensors(PyObject* sequence, const char* op, std::vector<Var>& into) {
   PyObject* list = PySequence_Fast(sequence, "expected a list of tensors");
   if (!list) throw PythonError{};
@@ -24,7 +35,7 @@ bool plain_tensors(PyObject* sequence, const char* op, std::vector<Var>& into) {
     }
     Tensor* t = as_tensor(o);
     plain = plain && !is_subclass(o) && !levels_of(t) && !(modes.records() && requires_grad(t)) &&
-            t->storage->device.type == Device::CPU && is_differentiable(t->dtype);
+            is_one_device(t, into) && is_differentiable(t->dtype);
     into.emplace_back(t);
   }
   Py_DECREF(list);
@@ -49,6 +60,28 @@ double norm_of(const Var& t, double p) {
   }
 }
 
+// The elements of tensors without gaps, complex numbers as pairs.
+std::vector<kernel::Piece> pieces_of(const std::vector<Var>& tensors) {
+  std::vector<kernel::Piece> pieces;
+  for (const Var& t : tensors)
+    pieces.push_back({real_of(t->dtype), t->data(), t->numel * (is_complex(t->dtype) ? 2 : 1)});
+  return pieces;
+}
+
+// On the device, without a word to the host; null where its kernel has no such norm.
+Var norm_there(const std::vector<Var>& tensors, double p, DType d) {
+  std::vector<Var> flat;
+  for (const Var& t : tensors) {
+    if (is_complex(t.dtype()) && p != 2) return Var();
+    flat.push_back(in_one_piece(t));
+  }
+  Plain plain;
+  Var total = empty({}, DType::F64, tensors[0].device());
+  std::vector<kernel::Piece> pieces = pieces_of(flat);
+  on(total).norm_all(pieces.data(), pieces.size(), p, total->data<double>());
+  return ops::to(total, d);
+}
+
 // _grads_norm(tensors, p): the p-norm of all elements, as the norm of the tensors' norms. None:
 // the tensors must be taken one by one.
 PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -60,6 +93,11 @@ PyObject* grads_norm(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!plain_tensors(args[0], "_grads_norm", tensors)) Py_RETURN_NONE;
     DType d = tensors.empty() ? DType::F32 : real_of(tensors[0].dtype());
     for (const Var& t : tensors) d = promote(d, real_of(t.dtype()));
+    if (on_cuda(tensors)) {
+      Var total = norm_there(tensors, p, d);
+      if (!total) Py_RETURN_NONE;
+      return reinterpret_cast<PyObject*>(total.release());
+    }
     std::vector<double> norms;
     for (const Var& t : tensors) norms.push_back(t->numel ? norm_of(in_one_piece(t), p) : 0);
     double total = 0;
@@ -87,6 +125,29 @@ bool scale_tensors(const std::vector<Var>& tensors, double factor, const char* o
   return finite;
 }
 
+// The same on a device: the factor (of any dtype, or null) and the flag are there, and stay there.
+void scale_there(const std::vector<Var>& tensors, const Var& factor, float* found, const char* op) {
+  for (const Var& t : tensors) {
+    check_writable(t.get());
+    if (factor) prepare_write(t.get(), op);
+  }
+  Plain plain;
+  std::vector<Var> flat;
+  for (const Var& t : tensors) flat.push_back(in_one_piece(t));
+  std::vector<kernel::Piece> pieces = pieces_of(flat);
+  Var by = factor ? ops::contiguous(ops::to(factor, DType::F64, tensors[0].device())) : Var();
+  on(tensors[0]).scale_all(pieces.data(), pieces.size(), by ? by->data<double>() : nullptr, found);
+  for (size_t i = 0; factor && i < flat.size(); i++)
+    if (flat[i].get() != tensors[i].get()) ops::copy_data(tensors[i].get(), flat[i].get());
+}
+
+// A tensor of one element.
+Var single(PyObject* o, const char* op) {
+  if (!is_tensor(o) || as_tensor(o)->numel != 1)
+    fail_as(PyExc_TypeError, op, ": expected a tensor of one element, got ", Py_TYPE(o)->tp_name);
+  return Var(as_tensor(o));
+}
+
 double factor_of(PyObject* o) {
   PyObject* number = PyNumber_Float(o);  // a tensor of one element too
   if (!number) throw PythonError{};
@@ -101,20 +162,56 @@ PyObject* scale_grads(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (count != 2) fail_as(PyExc_TypeError, "_scale_grads expects tensors and a factor");
     std::vector<Var> tensors;
     if (!plain_tensors(args[0], "_scale_grads", tensors)) Py_RETURN_FALSE;
-    scale_tensors(tensors, factor_of(args[1]), "clip_grad_norm_", false);
+    if (!on_cuda(tensors)) scale_tensors(tensors, factor_of(args[1]), "clip_grad_norm_", false);
+    else if (is_tensor(args[1]))
+      scale_there(tensors, single(args[1], "clip_grad_norm_"), nullptr, "clip_grad_norm_");
+    else Py_RETURN_FALSE;
     Py_RETURN_TRUE;
   });
 }
 
-// _unscale_grads(tensors, inverse scale) -> whether something was infinite or NaN; None: they
-// must be taken one by one.
+// _unscale_grads(tensors, inverse scale or None, found): found, a float32 number, becomes 1 where
+// something is infinite or NaN. False: they must be taken one by one.
 PyObject* unscale_grads(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    if (count != 2) fail_as(PyExc_TypeError, "_unscale_grads expects tensors and a factor");
+    constexpr auto op = "GradScaler.unscale_";
+    if (count != 3) fail_as(PyExc_TypeError, "_unscale_grads expects tensors, a factor and a flag");
     std::vector<Var> tensors;
-    if (!plain_tensors(args[0], "_unscale_grads", tensors)) Py_RETURN_NONE;
-    bool finite = scale_tensors(tensors, factor_of(args[1]), "GradScaler.unscale_", true);
-    return PyBool_FromLong(!finite);
+    if (!plain_tensors(args[0], "_unscale_grads", tensors)) Py_RETURN_FALSE;
+    Var found = single(args[2], op);
+    bool scales = args[1] != Py_None;
+    if (on_cuda(tensors)) {
+      if (found.device() != tensors[0].device() || found.dtype() != DType::F32) Py_RETURN_FALSE;
+      scale_there(tensors, scales ? single(args[1], op) : Var(), found->data<float>(), op);
+      Py_RETURN_TRUE;
+    }
+    if (!scales) Py_RETURN_FALSE;
+    if (!scale_tensors(tensors, factor_of(args[1]), op, true)) ops::fill_data(found.get(), 1);
+    Py_RETURN_TRUE;
+  });
+}
+
+// _update_scale(scale, tracker, found, growth, backoff, interval)
+PyObject* update_scale(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    constexpr auto op = "GradScaler.update";
+    if (count != 6) fail_as(PyExc_TypeError, "_update_scale expects six arguments");
+    Var scale = single(args[0], op), tracker = single(args[1], op), found = single(args[2], op);
+    check(scale.dtype() == DType::F32 && tracker.dtype() == DType::I32 &&
+              found.dtype() == DType::F32 && tracker.device() == scale.device() &&
+              found.device() == scale.device(),
+          op, ": expected a float32 scale, an int32 count and a float32 flag of one device, got ",
+          name(scale.dtype()), ", ", name(tracker.dtype()), " and ", name(found.dtype()));
+    double growth = PyFloat_AsDouble(args[3]), backoff = PyFloat_AsDouble(args[4]);
+    long long interval = PyLong_AsLongLong(args[5]);
+    if (PyErr_Occurred()) throw PythonError{};
+    for (const Var& v : {scale, tracker}) {
+      check_writable(v.get());
+      prepare_write(v.get(), op);
+    }
+    on(scale).update_scale(scale->data<float>(), tracker->data<int32_t>(), found->data<float>(),
+                           growth, backoff, interval);
+    Py_RETURN_NONE;
   });
 }
 
@@ -128,6 +225,7 @@ PyMethodDef gradient_functions[] = {
     {"_grads_norm", fast(grads_norm), METH_FASTCALL, nullptr},
     {"_scale_grads", fast(scale_grads), METH_FASTCALL, nullptr},
     {"_unscale_grads", fast(unscale_grads), METH_FASTCALL, nullptr},
+    {"_update_scale", fast(update_scale), METH_FASTCALL, nullptr},
     {},
 };
 

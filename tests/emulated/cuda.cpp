@@ -170,6 +170,7 @@ void look(const void* argument, unsigned long, unsigned long size) {
 
 // An image is a byte that says whether threads work together, 8 bytes of length, and a library.
 EXPORT int cuModuleLoadData(void** module, const void* image) {
+  if (int error = failure("module", 209)) return error;
   if (entered() < 0) return kInvalidContext;
   if (is_dry()) {
     *module = new Module{nullptr, false, entered()};

@@ -57,6 +57,8 @@ static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsig
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)((unsigned __int128)(a) * b >> 64);
 }
+static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline double __dmul_rn(double a, double b) { volatile double c = a * b; return c; }
 static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 #define EMULATED_MATH(name) \
   static inline float name(float x) { return __builtin_##name##f(x); } \

@@ -101,6 +101,74 @@ def test_turned_copies(dtype):
         assert torch.equal((there + there).cpu(), t + t)
 
 
+def test_the_last_of_equal_indices_stays():
+    torch.manual_seed(0)
+    index = torch.randint(-50, 50, (300,))
+    for shape in ((50,), (50, 3), (2, 50, 5)):
+        x = torch.zeros(shape)
+        dim = 1 if len(shape) == 3 else 0
+        source = torch.randn([*shape[:dim], 300, *shape[dim + 1 :]])
+        wrapped = index % 50
+        found = x.cuda().index_copy(dim, wrapped.cuda(), source.cuda())
+        assert torch.equal(found.cpu(), x.index_copy(dim, wrapped, source))
+    x, values = torch.zeros(50), torch.arange(300.0)
+    there = x.cuda()
+    x[index] = values
+    there[index.cuda()] = values.cuda()
+    assert torch.equal(there.cpu(), x)
+
+
+def test_long_rows_are_scanned_by_many():
+    torch.manual_seed(1)
+    for n in (16_384, 30_001):
+        whole = torch.randint(-9, 9, (2, n))
+        assert torch.equal(whole.cuda().cumsum(-1).cpu(), whole.cumsum(-1))
+        x = torch.randn(n, dtype=torch.float64)
+        assert torch.allclose(x.cuda().cumsum(0).cpu(), x.cumsum(0))
+        assert torch.allclose(x.cuda().logcumsumexp(0).cpu(), x.logcumsumexp(0))
+        for f in (torch.cummax, torch.cummin):
+            for row in (x, whole[0]):
+                values, places = f(row.cuda(), 0)
+                assert torch.equal(values.cpu(), f(row, 0)[0])
+                assert torch.equal(places.cpu(), f(row, 0)[1])
+        y = x.cuda().requires_grad_()
+        y.cumsum(0).sum().backward()
+        assert torch.equal(y.grad.cpu(), torch.arange(n, 0, -1, dtype=torch.float64))
+
+
+def test_long_products():
+    torch.manual_seed(2)
+    for n in (16_385, 40_000):
+        a, b = torch.randn(2, n, dtype=torch.float64)
+        assert torch.allclose(a.cuda().dot(b.cuda()).cpu(), a.dot(b))
+        a, b = torch.randint(-9, 9, (2, n))
+        assert torch.equal(a.cuda().dot(b.cuda()).cpu(), a.dot(b))
+
+
+def test_evenly_spaced_numbers():
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32):
+        for start, end, step in ((0, 10, 1), (5, -7, -2), (0, 3000, 7)):
+            here = torch.arange(start, end, step, dtype=dtype)
+            there = torch.arange(start, end, step, dtype=dtype, device="cuda")
+            assert torch.equal(there.cpu(), here)
+        for start, end, steps in ((0, 1, 7), (3, -5, 10), (2, 9, 1), (0, 1, 0)):
+            here = torch.linspace(start, end, steps, dtype=dtype)
+            there = torch.linspace(start, end, steps, dtype=dtype, device="cuda")
+            assert torch.equal(there.cpu(), here)
+    there = torch.arange(0.5, 3, 0.1, device="cuda")
+    assert torch.equal(there.cpu(), torch.arange(0.5, 3, 0.1))
+
+
+def test_numbers_of_the_host_fill():
+    x = torch.zeros(4, 3, device="cuda")
+    x[:, 1] = 2.5
+    x[0].copy_(torch.tensor(7.0))
+    x[1:, 2].copy_(torch.tensor(3).expand(3))
+    assert x.tolist() == [[7.0] * 3] + [[0.0, 2.5, 3.0]] * 3
+    z = torch.full((2,), 1 + 2j, device="cuda")
+    assert z.tolist() == [1 + 2j] * 2
+
+
 def test_saving():
     x = torch.arange(6.0, device="cuda").reshape(2, 3)
     for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):

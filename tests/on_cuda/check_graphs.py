@@ -81,6 +81,42 @@ def test_what_needs_the_host_is_refused(what):
     assert (x + 1).tolist() == [2.0, 2.0, 2.0]
 
 
+CONSTANTS = {
+    "full": lambda x: torch.full((3, 4), 2.5, device="cuda") + torch.full_like(x, 2),
+    "new_full": lambda x: x.new_full((2,), 3),
+    "arange": lambda x: torch.arange(5, device="cuda") + torch.arange(0, 1, 0.2, device="cuda"),
+    "linspace": lambda x: torch.linspace(0, 1, 6, device="cuda"),
+    "setitem": lambda x: x.clone().index_put_((torch.arange(2, device="cuda"),), x[0]).fill_(1),
+    "masked_fill": lambda x: x.masked_fill(x > 0, -1.0),
+    "pad": lambda x: F.pad(x, (1, 2), value=3.0),
+    "avg_pool": lambda x: F.avg_pool1d(x[None], 2),
+    "adaptive": lambda x: F.adaptive_avg_pool1d(x[None], 3),
+    "interpolate": lambda x: F.interpolate(x[None], 9, mode="linear"),
+    "index_fill": lambda x: x.index_fill(0, torch.arange(2, device="cuda"), 4.0),
+    "bce": lambda x: F.binary_cross_entropy(x.sigmoid(), torch.ones_like(x)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_numbers_of_the_program_are_recorded(name):
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, device="cuda")
+    CONSTANTS[name](x)
+    g, found = record(lambda: CONSTANTS[name](x))
+    for _ in range(2):
+        x.copy_(torch.randn(3, 4))
+        g.replay()
+        assert torch.allclose(found.cpu(), CONSTANTS[name](x).cpu())
+
+
+def test_an_element_is_set_in_a_graph():
+    x = torch.zeros(3, 2, device="cuda")
+    x[0] = 1
+    g, _ = record(lambda: x.__setitem__(1, 5.0))
+    g.replay()
+    assert x.tolist() == [[1.0, 1.0], [5.0, 5.0], [0.0, 0.0]]
+
+
 def test_the_first_stream_is_not_recorded():
     with pytest.raises(RuntimeError, match="non-default stream"):
         torch.cuda.CUDAGraph().capture_begin()

@@ -81,11 +81,17 @@ def outcome(f, args, kwargs):
         return None, error
 
 
-RANDOM = ("dropout", "multinomial", "bernoulli", "rand", "normal", "poisson")
+RANDOM = {
+    "alpha_dropout", "bernoulli", "bernoulli_", "binomial", "cauchy_", "dropout", "dropout1d",
+    "dropout2d", "dropout3d", "exponential_", "feature_alpha_dropout", "feature_dropout",
+    "geometric_", "log_normal_", "multinomial", "normal", "normal_", "poisson", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "random_", "randperm", "rrelu", "uniform_",
+    "_sample_dirichlet", "_standard_gamma",
+}  # fmt: skip
 
 
 def is_random(name, kwargs):
-    return any(word in name for word in RANDOM)
+    return name.split(".")[-1] in RANDOM
 
 
 def drawn(make, dtype):

@@ -1,6 +1,7 @@
 #include "kernels/cpu/kernels.h"
 
 #include <cstring>
+#include <vector>
 
 #include "kernels/cpu/parallel.h"
 
@@ -55,6 +56,19 @@ void fill(DType d, void* out, int64_t stride_bytes, int64_t n, const void* value
     case 8: return fill_items<uint64_t>(out, stride_bytes, n, value);
     default: return fill_items<Pair64>(out, stride_bytes, n, value);
   }
+}
+
+void ramp(DType d, void* out, int64_t n, const Ramp& r) {
+  std::vector<int64_t> whole(r.whole ? size_t(n) : 0);
+  std::vector<double> real(r.whole ? 0 : size_t(n));
+  for (int64_t i = 0; i < n; i++) {
+    if (r.whole) whole[size_t(i)] = int64_t(uint64_t(r.first) + uint64_t(i) * uint64_t(r.by));
+    else
+      real[size_t(i)] =
+          i < r.half ? r.start + double(i) * r.step : r.stop - r.step * double(n - 1 - i);
+  }
+  if (r.whole) convert(d, out, itemsize(d), DType::I64, whole.data(), 8, n);
+  else convert(d, out, itemsize(d), DType::F64, real.data(), 8, n);
 }
 
 }  // namespace rl::cpu

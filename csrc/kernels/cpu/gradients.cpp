@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <vector>
 
 #include "kernels/cpu/block.h"
 #include "kernels/cpu/parallel.h"
@@ -51,7 +53,7 @@ bool scale_halves(DType d, void* data, int64_t begin, int64_t end, double factor
   return !probes || probe == 0;
 }
 
-bool scale_all(DType d, void* x, int64_t n, double factor, bool probes) {
+bool scale_one(DType d, void* x, int64_t n, double factor, bool probes) {
   std::atomic<bool> finite{true};
   parallel_for(n, kPiece, [&](int64_t begin, int64_t end) {
     bool here = d == DType::F64   ? scale_direct<double>(x, begin, end, factor, probes)
@@ -64,9 +66,37 @@ bool scale_all(DType d, void* x, int64_t n, double factor, bool probes) {
 
 }  // namespace
 
-void scale(DType d, void* x, int64_t n, double factor) { scale_all(d, x, n, factor, false); }
+void scale(DType d, void* x, int64_t n, double factor) { scale_one(d, x, n, factor, false); }
 bool scale_checked(DType d, void* x, int64_t n, double factor) {
-  return !scale_all(d, x, n, factor, true);
+  return !scale_one(d, x, n, factor, true);
+}
+
+void norm_all(const Piece* pieces, size_t count, double p, double* out) {
+  std::vector<double> norms(count);
+  for (size_t i = 0; i < count; i++) {
+    alignas(8) char room[8];
+    norm(pieces[i].dtype, pieces[i].data, room, 1, pieces[i].n, 1, p);
+    convert(DType::F64, &norms[i], 8, real_of(pieces[i].dtype), room, 8, 1);
+  }
+  norm(DType::F64, norms.data(), out, 1, int64_t(count), 1, p);
+}
+void scale_all(const Piece* pieces, size_t count, const double* factor, float* found) {
+  for (size_t i = 0; i < count; i++) {
+    const Piece& piece = pieces[i];
+    double by = factor ? *factor : 1;
+    if (!scale_one(piece.dtype, piece.data, piece.n, by, found != nullptr)) *found = 1;
+  }
+}
+void update_scale(float* scale, int32_t* tracker, const float* found, double growth, double backoff,
+                  int64_t interval) {
+  if (*found != 0) {
+    *scale *= float(backoff);
+    *tracker = 0;
+  } else if (++*tracker == interval) {
+    float grown = *scale * float(growth);
+    if (std::isfinite(grown)) *scale = grown;
+    *tracker = 0;
+  }
 }
 
 }  // namespace rl::cpu

@@ -16,5 +16,6 @@ void copy_blocks(char* out, int64_t out_step, const char* in, int64_t in_step, i
 void clear(void* out, size_t bytes) { std::memset(out, 0, bytes); }
 void read(void* host, const void* in, size_t bytes) { std::memcpy(host, in, bytes); }
 void write(void* out, const void* host, size_t bytes) { std::memcpy(out, host, bytes); }
+void write_constants(void* out, const void* host, size_t bytes) { write(out, host, bytes); }
 
 }  // namespace rl::cpu

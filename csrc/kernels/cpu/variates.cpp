@@ -47,7 +47,7 @@ class Counter {
 // value(source, i) for all i: in one sequence with torch's engine, else in blocks whose streams are
 // keyed by a draw each, so that any thread can make any block.
 template <class F>
-void for_each(const Source& s, int64_t n, const F& value) {
+void for_each(const UniformSource& s, int64_t n, const F& value) {
   if (s.engine) {
     for (int64_t i = 0; i < n; i++) value(*s.engine, i);
     return;
@@ -171,7 +171,7 @@ void with_type(DType d, const F& f) {
 
 }  // namespace
 
-void fill_gamma(const Source& s, DType d, const void* shape, void* out, int64_t n) {
+void fill_gamma(const UniformSource& s, DType d, const void* shape, void* out, int64_t n) {
   with_type(d, [&](auto zero) {
     using T = decltype(zero);
     auto* a = static_cast<const T*>(shape);
@@ -182,7 +182,7 @@ void fill_gamma(const Source& s, DType d, const void* shape, void* out, int64_t 
   });
 }
 
-void fill_poisson(const Source& s, DType d, const void* rate, void* out, int64_t n) {
+void fill_poisson(const UniformSource& s, DType d, const void* rate, void* out, int64_t n) {
   with_type(d, [&](auto zero) {
     using T = decltype(zero);
     auto* a = static_cast<const T*>(rate);
@@ -191,7 +191,7 @@ void fill_poisson(const Source& s, DType d, const void* rate, void* out, int64_t
   });
 }
 
-void fill_binomial(const Source& s, DType d, const void* count, const void* p, void* out,
+void fill_binomial(const UniformSource& s, DType d, const void* count, const void* p, void* out,
                    int64_t n) {
   with_type(d, [&](auto zero) {
     using T = decltype(zero);
@@ -204,7 +204,7 @@ void fill_binomial(const Source& s, DType d, const void* count, const void* p, v
   });
 }
 
-void fill_dirichlet(const Source& s, DType d, const void* shape, void* out, int64_t rows,
+void fill_dirichlet(const UniformSource& s, DType d, const void* shape, void* out, int64_t rows,
                     int64_t cols) {
   with_type(d, [&](auto zero) {
     using T = decltype(zero);

@@ -73,6 +73,21 @@ void open_compiler() {
   done = true;
 }
 
+// Of the one that would compile; nothing where there is none, and what is cached serves.
+const std::string& compiler_version() {
+  static const std::string version = [] {
+    int major = 0, minor = 0;
+    try {
+      open_compiler();
+      nvrtc.version(&major, &minor);
+    } catch (const Error&) {
+      return std::string();
+    }
+    return concat(major, ".", minor);
+  }();
+  return version;
+}
+
 // Of the active device.
 std::string architecture() { return concat("sm_", devices.here().major, devices.here().minor); }
 
@@ -233,7 +248,8 @@ Module load(const std::string& text, Image& image) {
   if (module) return module;
   std::string whole = whole_text(text), binary;
   uint64_t key[2];
-  std::string named = architecture() + "\n" + RUSHLIGHT_VERSION + "\n" + whole;
+  std::string named =
+      architecture() + "\n" + RUSHLIGHT_VERSION + "\n" + compiler_version() + "\n" + whole;
   hash(named.data(), named.size(), key);
   bool found = has_cache() && read_cached(key, binary);
   auto kept = image.kept.find(architecture());
@@ -247,7 +263,14 @@ Module load(const std::string& text, Image& image) {
     else if (device_count() > 1) image.kept[architecture()] = binary;
   }
   Relaxed relaxed;
-  ok(driver.module_load(&module, binary.data()), "loading a kernel");
+  Result loaded = driver.module_load(&module, binary.data());
+  if (loaded != 0 && found) {  // another driver's, perhaps: it is made anew
+    module = nullptr;
+    binary = compile(whole);
+    write_cached(key, binary);
+    loaded = driver.module_load(&module, binary.data());
+  }
+  ok(loaded, "loading a kernel");
   stats.loaded++;
   if (logs())
     std::fprintf(stderr, "rushlight: %s a CUDA kernel for %s, %zu bytes\n",

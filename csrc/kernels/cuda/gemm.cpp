@@ -281,10 +281,17 @@ extern "C" __global__ void product(Factor a, Factor b, T* c, int64 ldc, int64 ba
   *to = T(value);
 }
 extern "C" __global__ void dot(const T* a, int64 a_stride, const T* b, int64 b_stride, T* out,
-                               int64 n) {
+                               int64 n, A* parts) {
   A sum = A(0);
-  for (int64 i = threadIdx.x; i < n; i += blockDim.x)
-    sum = A(sum + A(a[i * a_stride]) * A(b[i * b_stride]));
+  RL_EACH(i, n) sum = A(sum + A(a[i * a_stride]) * A(b[i * b_stride]));
+  sum = block_all(sum, A(0), Plus());
+  if (threadIdx.x != 0) return;
+  if (parts) parts[blockIdx.x] = sum;
+  else *out = T(sum);
+}
+extern "C" __global__ void dot_parts(const A* parts, int count, T* out) {
+  A sum = A(0);
+  for (int i = threadIdx.x; i < count; i += blockDim.x) sum = A(sum + parts[i]);
   sum = block_all(sum, A(0), Plus());
   if (threadIdx.x == 0) *out = T(sum);
 }
@@ -411,8 +418,15 @@ void gemm_nd(DType dtype, const BatchDim* dims, int ndim, int64_t m, int64_t n, 
 
 void dot(DType dtype, int64_t n, const void* a, int64_t a_stride, const void* b, int64_t b_stride,
          void* out) {
-  static Kernel kernel(kText, "dot");
-  launch(kernel.of(dtype), {1}, n > 4096 ? 1024 : 256, a, a_stride, b, b_stride, out, n);
+  static Kernel kernel(kText, "dot"), join(kText, "dot_parts");
+  void* none = nullptr;
+  if (n <= 16384)
+    return launch(kernel.of(dtype), {1}, n > 4096 ? 1024 : 256, a, a_stride, b, b_stride, out, n,
+                  none);
+  unsigned blocks = unsigned(std::min<int64_t>((n + 8191) / 8192, 1024));
+  Scratch parts(int64_t(blocks) * 16);
+  launch(kernel.of(dtype), {blocks}, 256, a, a_stride, b, b_stride, out, n, parts.get<void>());
+  launch(join.of(dtype), {1}, 256, parts.get<void>(), int(blocks), out);
 }
 
 }  // namespace rl::cuda

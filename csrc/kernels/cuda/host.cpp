@@ -107,4 +107,66 @@ void multinomial(const double* weights, int64_t rows, int64_t cols, int64_t samp
   cpu::multinomial(w, rows, cols, samples, replacement, drawn.get<int64_t>(), seed, offset);
 }
 
+void fill_gamma(const UniformSource& s, DType d, const void* shape, void* out, int64_t n) {
+  In shapes(shape, n * itemsize(d));
+  Out drawn(out, n * itemsize(d));
+  cpu::fill_gamma(s, d, shapes.get(), drawn.get(), n);
+}
+void fill_poisson(const UniformSource& s, DType d, const void* rate, void* out, int64_t n) {
+  In rates(rate, n * itemsize(d));
+  Out drawn(out, n * itemsize(d));
+  cpu::fill_poisson(s, d, rates.get(), drawn.get(), n);
+}
+void fill_binomial(const UniformSource& s, DType d, const void* count, const void* p, void* out,
+                   int64_t n) {
+  In counts(count, n * itemsize(d)), chances(p, n * itemsize(d));
+  Out drawn(out, n * itemsize(d));
+  cpu::fill_binomial(s, d, counts.get(), chances.get(), drawn.get(), n);
+}
+void fill_dirichlet(const UniformSource& s, DType d, const void* shape, void* out, int64_t rows,
+                    int64_t cols) {
+  In shapes(shape, rows * cols * itemsize(d));
+  Out drawn(out, rows * cols * itemsize(d));
+  cpu::fill_dirichlet(s, d, shapes.get(), drawn.get(), rows, cols);
+}
+
+namespace {
+
+// The psi of each order, by the host.
+class Psi {
+ public:
+  Psi(const double* const* psi, int count, int64_t n) {
+    parts_.reserve(size_t(count));
+    for (int m = 0; m < count; m++) {
+      parts_.emplace_back(psi[m], n * 8);
+      list_.push_back(parts_.back().get<double>());
+    }
+  }
+  const double* const* get() const { return list_.data(); }
+
+ private:
+  std::vector<In> parts_;
+  std::vector<const double*> list_;
+};
+
+}  // namespace
+
+void gamma_slope(int order, const double* a, const double* x, const double* const* psi, double* out,
+                 int64_t n) {
+  In shape(a, n * 8), at(x, n * 8);
+  Psi of_shape(psi, order, n);
+  Out slope(out, n * 8);
+  cpu::gamma_slope(order, shape.get<double>(), at.get<double>(), of_shape.get(),
+                   slope.get<double>(), n);
+}
+void beta_slope(int j, int k, const double* x, const double* a, const double* b,
+                const double* const* psi_a, const double* const* psi_b,
+                const double* const* psi_sum, double* out, int64_t n) {
+  In at(x, n * 8), first(a, n * 8), second(b, n * 8);
+  Psi of_a(psi_a, j + k, n), of_b(psi_b, j + k, n), of_sum(psi_sum, j + k, n);
+  Out slope(out, n * 8);
+  cpu::beta_slope(j, k, at.get<double>(), first.get<double>(), second.get<double>(), of_a.get(),
+                  of_b.get(), of_sum.get(), slope.get<double>(), n);
+}
+
 }  // namespace rl::cuda

@@ -31,6 +31,29 @@ extern "C" __global__ void index_write(T* y, const int64* index, const T* src, i
     }
   }
 }
+// Many indices: the last one that names a line is found first, and writes alone.
+extern "C" __global__ void index_forget(uint32* last, const int64* index, int64 n, int64 count) {
+  RL_EACH(c, count) {
+    int64 to = index[c] < 0 ? index[c] + n : index[c];
+    if (uint64(to) < uint64(n)) last[to] = 0;
+  }
+}
+extern "C" __global__ void index_last(uint32* last, const int64* index, int64 n, int64 count) {
+  RL_EACH(c, count) {
+    int64 to = index[c] < 0 ? index[c] + n : index[c];
+    if (uint64(to) < uint64(n)) atomicMax(last + to, uint32(c));
+  }
+}
+extern "C" __global__ void index_write_last(T* y, const int64* index, const T* src,
+                                            const uint32* last, int64 n, int64 units, int64 count,
+                                            int64 total) {
+  RL_EACH(i, total) {
+    int64 at = i % units, line = i / units, c = line % count;
+    int64 to = index[c] < 0 ? index[c] + n : index[c];
+    if (uint64(to) < uint64(n) && last[to] == uint32(c))
+      y[(line / count * n + to) * units + at] = src[i];
+  }
+}
 extern "C" __global__ void gather(const char* x, int64 along, const char* index, char* y,
                                   Layout<3> layout, int64 size, int64 n) {
   RL_EACH(i, n) {
@@ -228,12 +251,15 @@ extern "C" __global__ void unravel(const int64* flat, int64 n, Layout<1> sizes, 
     }
   }
 }
-extern "C" __global__ void inverse_counts(const int64* ids, int64 n, int64 rows, double* out) {
-  RL_EACH(i, n) {
-    int64 found = 0;
-    for (int64 k = 0; k < n; k++) found += ids[k] == ids[i];
-    out[i] = 1 / double(found);
-  }
+extern "C" __global__ void count_none(uint32* counts, const int64* ids, int64 n, int64 rows) {
+  RL_EACH(i, n) if (uint64(ids[i]) < uint64(rows)) counts[ids[i]] = 0;
+}
+extern "C" __global__ void count_ids(uint32* counts, const int64* ids, int64 n, int64 rows) {
+  RL_EACH(i, n) if (uint64(ids[i]) < uint64(rows)) atomicAdd(counts + ids[i], uint32(1));
+}
+extern "C" __global__ void inverse_counts(const uint32* counts, const int64* ids, int64 n,
+                                          int64 rows, double* out) {
+  RL_EACH(i, n) out[i] = uint64(ids[i]) < uint64(rows) ? 1 / double(counts[ids[i]]) : 0.0;
 }
 )";
 
@@ -296,8 +322,17 @@ void index_write(int64_t itemsize, void* y, const int64_t* index, const void* sr
   if (outer * bytes * count == 0) return;
   static Kernel kernel(kMoves, "index_write");
   int64_t unit = unit_of(bytes, y, src), units = bytes / unit;
-  launch(kernel.of(bits_of(unit)), grid_for(outer * units, 128), 128, y, index, src, n, units,
-         count, outer);
+  if (count <= 16 || count > UINT32_MAX)
+    return launch(kernel.of(bits_of(unit)), grid_for(outer * units, 128), 128, y, index, src, n,
+                  units, count, outer);
+  static Kernel forget(kMoves, "index_forget"), find(kMoves, "index_last"),
+      write(kMoves, "index_write_last");
+  Scratch last(n * 4);
+  int64_t total = outer * count * units;
+  launch(forget.of(DType::U8), grid_for(count, 256), 256, last.get(), index, n, count);
+  launch(find.of(DType::U8), grid_for(count, 256), 256, last.get(), index, n, count);
+  launch(write.of(bits_of(unit)), grid_for(total, 256), 256, y, index, src, last.get(), n, units,
+         count, total);
 }
 
 void index_add(DType d, void* y, const int64_t* index, const void* src, int64_t outer, int64_t n,
@@ -414,8 +449,12 @@ void unravel(const int64_t* flat, int64_t n, const int64_t* sizes, int ndim, int
 
 void inverse_counts(const int64_t* ids, int64_t n, int64_t rows, double* out) {
   if (n == 0) return;
-  static Kernel kernel(kNumbers, "inverse_counts");
-  launch(kernel.of(DType::I64), grid_for(n, 128), 128, ids, n, rows, out);
+  static Kernel none(kNumbers, "count_none"), add(kNumbers, "count_ids"),
+      kernel(kNumbers, "inverse_counts");
+  Scratch counts(rows * 4);
+  launch(none.of(DType::I64), grid_for(n, 256), 256, counts.get(), ids, n, rows);
+  launch(add.of(DType::I64), grid_for(n, 256), 256, counts.get(), ids, n, rows);
+  launch(kernel.of(DType::I64), grid_for(n, 256), 256, counts.get(), ids, n, rows, out);
 }
 
 void triangle(int64_t itemsize, const void* x, void* y, int64_t matrices, int64_t rows,

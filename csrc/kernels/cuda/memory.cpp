@@ -1,4 +1,5 @@
 // Copies, constants and conversions.
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cuda/allocator.h"
@@ -58,6 +59,36 @@ extern "C" __global__ void copy_blocks(char* out, int64 out_step, const char* in
   RL_EACH(i, units * count) {
     int64 block = i / units, at = i % units;
     ((T*)(out + block * out_step))[at] = ((const T*)(in + block * in_step))[at];
+  }
+}
+)";
+
+// Numbers that travel as an argument, so that a recorded launch has them.
+constexpr char kConstants[] = R"(
+struct Words {
+  uint32 word[512];
+};
+extern "C" __global__ void constants(char* out, const Words words, int bytes) {
+  for (int i = threadIdx.x; i < bytes; i += blockDim.x)
+    out[i] = char(words.word[i / 4] >> (i % 4 * 8));
+}
+)";
+
+struct Words {
+  uint32_t word[512];
+};
+
+// Products and sums are rounded each, as the host rounds them.
+constexpr char kRamp[] = R"(
+extern "C" __global__ void ramp_whole(T* out, int64 n, int64 first, int64 by) {
+  RL_EACH(i, n) out[i] = cast<T>(int64(uint64(first) + uint64(i) * uint64(by)));
+}
+extern "C" __global__ void ramp(T* out, int64 n, double start, double step, double stop,
+                                int64 half) {
+  RL_EACH(i, n) {
+    double x = i < half ? __dadd_rn(start, __dmul_rn(double(i), step))
+                        : __dadd_rn(stop, -__dmul_rn(step, double(n - 1 - i)));
+    out[i] = cast<T>(x);
   }
 }
 )";
@@ -130,6 +161,26 @@ void fill(DType d, void* out, int64_t stride_bytes, int64_t n, const void* value
   if (stride_bytes == itemsize(d) && !bits.a && !bits.b) return clear(out, size_t(n * itemsize(d)));
   launch(kernel.of(bits_of(itemsize(d))), grid_for(n, 256), 256, out, stride_bytes / itemsize(d), n,
          bits);
+}
+
+void write_constants(void* out, const void* host, size_t bytes) {
+  enter();
+  if (!capture) return write(out, host, bytes);
+  if (bytes > (size_t(1) << 20)) fail_capturing("a table of more than a megabyte");
+  static Kernel kernel(kConstants, "constants");
+  for (size_t at = 0; at < bytes; at += sizeof(Words)) {
+    Words words{};
+    size_t here = std::min(sizeof words, bytes - at);
+    std::memcpy(&words, static_cast<const char*>(host) + at, here);
+    launch(kernel.of(DType::U8), {1}, 256, static_cast<char*>(out) + at, words, int(here));
+  }
+}
+
+void ramp(DType d, void* out, int64_t n, const Ramp& r) {
+  if (n == 0) return;
+  static Kernel whole(kRamp, "ramp_whole"), real(kRamp, "ramp");
+  if (r.whole) launch(whole.of(d), grid_for(n, 256), 256, out, n, r.first, r.by);
+  else launch(real.of(d), grid_for(n, 256), 256, out, n, r.start, r.step, r.stop, r.half);
 }
 
 void copy_blocks(char* out, int64_t out_step, const char* in, int64_t in_step, int64_t bytes,

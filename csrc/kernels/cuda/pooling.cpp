@@ -255,7 +255,7 @@ class Lists {
     room_.emplace_back();
     room_.front().reset(new Scratch(int64_t(bytes_.size()) + 1));
     char* base = room_.front()->get<char>();
-    write(base, bytes_.data(), bytes_.size());
+    write_constants(base, bytes_.data(), bytes_.size());
     for (size_t i = 0; i < 3; i++) {
       const AxisMap& m = maps[i];
       axes.axis[i] = {reinterpret_cast<int*>(base + at[i][2]),

@@ -1,4 +1,6 @@
 // Scans of [outer, n, inner] along n: a block has a row, or a thread a column.
+#include <algorithm>
+
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -110,14 +112,19 @@ struct LogSum {
 
 constexpr char kKernels[] = R"(
 typedef Op::Acc Acc;
-// Tiles of the block's width; each is scanned in shared memory and goes on from the last.
-extern "C" __global__ void scan_rows(const T* x, U* y, int64* index, int64 n, int reverse) {
+// Tiles of the block's width; each is scanned in shared memory and goes on from the last. A long row
+// has several blocks, which first find what their parts come to (`totals`), then start from there.
+extern "C" __global__ void scan_rows(const T* x, U* y, int64* index, int64 n, int reverse,
+                                     int64 length, Acc* totals, const Acc* starts) {
   __shared__ __align__(16) char rooms[2][256 * sizeof(Acc)];
-  int64 start = blockIdx.x * n;
+  int64 start = int64(blockIdx.x) * n, begin = int64(blockIdx.y) * length;
+  int64 end = begin + length < n ? begin + length : n;
+  int64 part = int64(blockIdx.x) * gridDim.y + blockIdx.y;
   Acc before = Op::none();
-  for (int64 tile = 0; tile < n; tile += 256) {
+  if (starts && blockIdx.y > 0) before = starts[part - 1];
+  for (int64 tile = begin; tile < end; tile += 256) {
     int64 k = tile + threadIdx.x, at = reverse ? n - 1 - k : k;
-    Acc a = k < n ? Op::take(x[start + at], at) : Op::none();
+    Acc a = k < end ? Op::take(x[start + at], at) : Op::none();
     int side = 0;
     ((Acc*)rooms[0])[threadIdx.x] = a;
     __syncthreads();
@@ -129,8 +136,16 @@ extern "C" __global__ void scan_rows(const T* x, U* y, int64* index, int64 n, in
     }
     a = Op::join(before, a);
     before = Op::join(before, ((Acc*)rooms[side])[255]);
-    if (k < n) Op::put(a, y, index, start + at);
+    if (k < end && !totals) Op::put(a, y, index, start + at);
     __syncthreads();
+  }
+  if (totals && threadIdx.x == 0) totals[part] = before;
+}
+// The totals of each row's parts, added up.
+extern "C" __global__ void scan_totals(Acc* totals, int64 outer, int64 parts) {
+  RL_EACH(row, outer) {
+    Acc all = Op::none();
+    for (int64 i = row * parts; i < (row + 1) * parts; i++) totals[i] = all = Op::join(all, totals[i]);
   }
 }
 extern "C" __global__ void scan_columns(const T* x, U* y, int64* index, int64 columns, int64 n,
@@ -147,6 +162,9 @@ extern "C" __global__ void scan_columns(const T* x, U* y, int64* index, int64 co
 }
 )";
 
+constexpr int64_t kPart = 8192;   // elements of a row for which a block is worth it
+constexpr int64_t kMostAcc = 32;  // bytes
+
 class Scan {
  public:
   Scan(const char* name, const char* more = "") : name_(name), more_(more) {}
@@ -154,21 +172,35 @@ class Scan {
            int64_t inner, bool reverse = false) {
     if (outer * n * inner == 0) return;
     int at = int(t) * kDTypes + int(u);
-    if (inner == 1)
-      return launch(rows_.get(at, [&] { return make(t, u, "scan_rows"); }), {unsigned(outer)}, 256,
-                    x, y, index, n, int(reverse));
+    if (inner == 1) return scan_rows(at, t, u, x, y, index, outer, n, reverse);
     launch(columns_.get(at, [&] { return make(t, u, "scan_columns"); }),
            grid_for(outer * inner, 128), 128, x, y, index, outer * inner, n, inner, int(reverse));
   }
 
  private:
+  void scan_rows(int at, DType t, DType u, const void* x, void* y, int64_t* index, int64_t outer,
+                 int64_t n, bool reverse) {
+    Function rows = rows_.get(at, [&] { return make(t, u, "scan_rows"); });
+    void* none = nullptr;
+    int64_t parts = std::min<int64_t>(n / kPart, 4 * int64_t(multiprocessors()) / outer);
+    if (parts < 2)
+      return launch(rows, {unsigned(outer)}, 256, x, y, index, n, int(reverse), n, none, none);
+    int64_t length = ((n + parts - 1) / parts + 255) / 256 * 256;
+    parts = (n + length - 1) / length;
+    Scratch totals(outer * parts * kMostAcc);
+    Grid grid{unsigned(outer), unsigned(parts)};
+    launch(rows, grid, 256, x, y, index, n, int(reverse), length, totals.get<void>(), none);
+    launch(totals_.get(at, [&] { return make(t, u, "scan_totals"); }), grid_for(outer, 64), 64,
+           totals.get<void>(), outer, parts);
+    launch(rows, grid, 256, x, y, index, n, int(reverse), length, none, totals.get<void>());
+  }
   Function make(DType t, DType u, const char* function) const {
     return compiled(concat("typedef ", type_name(t), " T; typedef ", type_name(u), " U;\n", kOps,
                            more_, "typedef ", name_, " Op;\n", kKernels),
                     function);
   }
   const char *name_, *more_;
-  Slots<kDTypes * kDTypes> rows_, columns_;
+  Slots<kDTypes * kDTypes> rows_, columns_, totals_;
 };
 
 }  // namespace

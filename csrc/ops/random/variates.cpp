@@ -30,9 +30,11 @@ Var draw(const char* op, const Ints& sizes, DType dtype, Device device, Generato
   if (recording) refuse_recording(op);
   DType computed = dtype == DType::F64 ? DType::F64 : DType::F32;
   Var v = empty(sizes, computed, device);
+  generator = generator_on(device, generator);
   if (v.numel() && has_data(v.get())) {
     Stream stream(generator, (v.numel() + cpu::kVariates - 1) / cpu::kVariates);
-    fill(cpu::Source{generator->mersenne, stream.seed, stream.offset}, computed, v->data());
+    fill(kernel::UniformSource{generator->mersenne, stream.seed, stream.offset}, computed,
+         v->data());
   }
   return ops::to(v, dtype);
 }
@@ -70,15 +72,15 @@ struct Poisson : Variates {
   static Var sampled(const Var& input, Generator* generator) {
     Var rate = operand(input, input.dtype());
     if (has_data(rate.get())) {
-      Var checked = ops::contiguous(ops::to(rate, DType::F64));
+      Var checked = ops::contiguous(ops::to(rate, DType::F64, kHost));
       const double* r = checked->host<double>();
       for (int64_t i = 0; i < rate.numel(); i++)
         check(r[i] >= 0, "poisson: invalid Poisson rate, expected rate to be non-negative, got ",
               r[i]);
     }
     return draw("poisson", input.sizes(), input.dtype(), input.device(), generator,
-                [&](const cpu::Source& s, DType d, void* out) {
-                  cpu::fill_poisson(s, d, rate->data(), out, rate.numel());
+                [&](const kernel::UniformSource& s, DType d, void* out) {
+                  on(rate).fill_poisson(s, d, rate->data(), out, rate.numel());
                 });
   }
   static void vjp(Back& b, const In& input, Generator*) { zero(b, 0, input); }
@@ -105,8 +107,8 @@ struct Binomial : Variates {
   static Var sampled(const Var& count, const Var& prob, Generator* generator) {
     Var n = operand(count, count.dtype()), p = operand(prob, prob.dtype());
     return draw("binomial", count.sizes(), count.dtype(), count.device(), generator,
-                [&](const cpu::Source& s, DType d, void* out) {
-                  cpu::fill_binomial(s, d, n->data(), p->data(), out, n.numel());
+                [&](const kernel::UniformSource& s, DType d, void* out) {
+                  on(n).fill_binomial(s, d, n->data(), p->data(), out, n.numel());
                 });
   }
   static void vjp(Back& b, const In& count, const In& prob, Generator*) {
@@ -158,8 +160,8 @@ struct GammaSlope : General {
     if (has_data(y.get()) && y.numel()) {
       Var shape = as_double(a, sizes), at = as_double(x, sizes);
       Psi psi(shape, int(order));
-      cpu::gamma_slope(int(order), shape->data<double>(), at->data<double>(), psi.data.data(),
-                       y->data<double>(), y.numel());
+      on(shape).gamma_slope(int(order), shape->data<double>(), at->data<double>(), psi.data.data(),
+                            y->data<double>(), y.numel());
     }
     return ops::to(y, a.dtype());
   }
@@ -207,8 +209,8 @@ struct StandardGamma : Variates {
   static Var sampled(const Var& input, Generator* generator) {
     Var shape = operand(input, input.dtype());
     return draw("_standard_gamma", input.sizes(), input.dtype(), input.device(), generator,
-                [&](const cpu::Source& s, DType d, void* out) {
-                  cpu::fill_gamma(s, d, shape->data(), out, shape.numel());
+                [&](const kernel::UniformSource& s, DType d, void* out) {
+                  on(shape).fill_gamma(s, d, shape->data(), out, shape.numel());
                 });
   }
   static void vjp(Back& b, const In& input, Generator*) {
@@ -235,9 +237,9 @@ struct BetaSlope : General {
       Var at = as_double(x, sizes), first = as_double(a, sizes), second = as_double(b, sizes);
       int order = int(j + k);
       Psi of_a(first, order), of_b(second, order), of_sum(first + second, order);
-      cpu::beta_slope(int(j), int(k), at->data<double>(), first->data<double>(),
-                      second->data<double>(), of_a.data.data(), of_b.data.data(),
-                      of_sum.data.data(), y->data<double>(), y.numel());
+      on(at).beta_slope(int(j), int(k), at->data<double>(), first->data<double>(),
+                        second->data<double>(), of_a.data.data(), of_b.data.data(),
+                        of_sum.data.data(), y->data<double>(), y.numel());
     }
     return ops::to(y, x.dtype());
   }
@@ -307,8 +309,8 @@ struct SampleDirichlet : Variates {
     Var shape = operand(input, input.dtype());
     int64_t cols = input.size(-1);
     return draw("_sample_dirichlet", input.sizes(), input.dtype(), input.device(), generator,
-                [&](const cpu::Source& s, DType d, void* out) {
-                  cpu::fill_dirichlet(s, d, shape->data(), out, shape.numel() / cols, cols);
+                [&](const kernel::UniformSource& s, DType d, void* out) {
+                  on(shape).fill_dirichlet(s, d, shape->data(), out, shape.numel() / cols, cols);
                 });
   }
   // rate is a column for each concentration: the sample moves by rate * (e_i - x).

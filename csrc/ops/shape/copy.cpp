@@ -1,4 +1,5 @@
 // Copies, casts and constants.
+#include <cstring>
 #include <numeric>
 
 #include "autograd/batch.h"
@@ -7,6 +8,7 @@
 #include "call/op.h"
 #include "call/pointwise.h"
 #include "call/write.h"
+#include "kernels/cuda/allocator.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/kernels.h"
 #include "ops/index/index.h"
@@ -401,11 +403,17 @@ int64_t whole_number(const Var& v) {
 
 Var integers(const std::vector<int64_t>& numbers, Device device) {
   Var v = empty({int64_t(numbers.size())}, DType::I64, device);
-  if (!numbers.empty()) on(v).write(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
+  if (!numbers.empty())
+    on(v).write_constants(v->data(), numbers.data(), numbers.size() * sizeof(int64_t));
   return v;
 }
 
 Var counting(int64_t n, Device device) {
+  if (device.type == Device::CUDA) {
+    Var v = empty({n}, DType::I64, device);
+    on(v).ramp(DType::I64, v->data(), n, {true, 0, 1, 0, 0, 0, 0});
+    return v;
+  }
   std::vector<int64_t> numbers(static_cast<size_t>(n));
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
   return integers(numbers, device);
@@ -452,6 +460,14 @@ bool converts_here(const Tensor* into, const Tensor* src) {
          src->device().type == Device::CUDA;
 }
 
+// A number of the host's, perhaps spread: a kernel takes it along, and a CUDA graph keeps it.
+bool one_number(const Var& v) {
+  if (v.device() != kHost) return false;
+  for (int i = 0; i < v.dim(); i++)
+    if (v.sizes()[i] != 1 && v->strides[i] != 0) return false;
+  return true;
+}
+
 // From one device to another, or the host: converted at the source, moved in one piece, laid out
 // there.
 void copy_between(Tensor* into, const Tensor* src) {
@@ -460,6 +476,11 @@ void copy_between(Tensor* into, const Tensor* src) {
   if (converts_here(into, src)) from = on_host(from);
   if (from.dtype() != into->dtype) from = to(from, into->dtype);
   if (from.device() == into->device()) return copy_data(into, from.get());
+  if (one_number(from) && !cuda::is_pinned(from->data())) {
+    alignas(16) char bits[16];
+    std::memcpy(bits, from->host<char>(), size_t(itemsize(into->dtype)));
+    return fill_bits(into, bits);
+  }
   if (!(from.sizes() == into->sizes)) from = expand(from, into->sizes);
   bool same = from->strides == into->strides && is_dense(into->sizes, into->strides);
   if (!same) from = contiguous(from);

@@ -219,6 +219,9 @@ struct NewEmptyStrided : NonDifferentiable {
 };
 RL_OP(NewEmptyStrided)
 
+// Whether the device makes evenly spaced numbers of the type itself.
+bool ramps(DType dtype, Device device) { return device.type == Device::CUDA && !is_stored(dtype); }
+
 // Writes start + i * step for i in [0, n) in the tensor's own type.
 void write_range(const Var& v, const Var& start, const Var& step) {
   int64_t n = v.numel();
@@ -226,6 +229,8 @@ void write_range(const Var& v, const Var& start, const Var& step) {
   if (is_integral(v.dtype())) {
     int64_t a = ops::whole_number(start);
     int64_t s = ops::whole_number(step);
+    if (ramps(v.dtype(), v.device()))
+      return on(v).ramp(v.dtype(), v->data(), n, {true, a, s, 0, 0, 0, 0});
     Var wide = empty({n}, DType::I64, kHost);
     int64_t* x = wide->host<int64_t>();
     for (int64_t i = 0; i < n; i++) x[i] = int64_t(uint64_t(a) + uint64_t(i) * uint64_t(s));
@@ -234,6 +239,8 @@ void write_range(const Var& v, const Var& start, const Var& step) {
   }
   double a = ops::number(start);
   double s = ops::number(step);
+  if (ramps(v.dtype(), v.device()))
+    return on(v).ramp(v.dtype(), v->data(), n, {false, 0, 0, a, s, 0, n});
   Var wide = empty({n}, DType::F64, kHost);
   double* x = wide->host<double>();
   for (int64_t i = 0; i < n; i++) x[i] = a + double(i) * s;
@@ -323,9 +330,15 @@ struct Linspace : Creation_ {
       a = std::trunc(a);
       b = std::trunc(b);
     }
+    double step = steps > 1 ? (b - a) / double(steps - 1) : 0;
+    if (ramps(chosen(dtype), chosen(device))) {
+      Var v = empty({steps}, chosen(dtype), chosen(device));
+      int64_t half = steps == 1 ? 1 : steps / 2;
+      on(v).ramp(v.dtype(), v->data(), steps, {false, 0, 0, a, step, b, half});
+      return finish(v, requires_grad);
+    }
     Var wide = empty({steps}, DType::F64, kHost);
     double* x = wide->host<double>();
-    double step = steps > 1 ? (b - a) / double(steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++)
       x[i] = i < steps / 2 || steps == 1 ? a + step * double(i) : b - step * double(steps - 1 - i);
     return finish(ops::to(wide, chosen(dtype), chosen(device)), requires_grad);

@@ -18,6 +18,8 @@ struct Entries {
 
 Var plain_index(const Var& index) { return ops::contiguous(ops::to(index, DType::I64)); }
 
+Var here(const Var& v) { return ops::to(v, v.dtype(), kHost); }
+
 [[noreturn]] void fail_outside(const char* what, int64_t size) {
   fail_as(PyExc_IndexError, "sparse product: ", what, " of an entry is out of range for size ",
           size, "; make the tensor with check_invariants=True to see which");
@@ -82,6 +84,11 @@ struct SparseProduct : Bilinear {
   static constexpr bool out = false;
   static Var forward(const Var& rows, const Var& columns, const Var& values, const Var& dense,
                      int64_t size, bool compressed, bool transposed) {
+    if (Device device = dense.device(); device.type == Device::CUDA) {  // the host computes it
+      Var y = forward(here(rows), here(columns), here(values), here(dense), size, compressed,
+                      transposed);
+      return ops::to(y, y.dtype(), device);
+    }
     check(dense.dim() == 2, "sparse product: expected a dense matrix, got a tensor of shape ",
           dense.sizes());
     check(values.dtype() == dense.dtype(),
@@ -137,6 +144,10 @@ struct SampledProduct : Bilinear {
   static constexpr bool out = false;
   static Var forward(const Var& rows, const Var& columns, const Var& a, const Var& b,
                      bool compressed) {
+    if (Device device = a.device(); device.type == Device::CUDA) {
+      Var values = forward(here(rows), here(columns), here(a), here(b), compressed);
+      return ops::to(values, values.dtype(), device);
+    }
     check(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(1),
           "sampled product: got matrices of shapes ", a.sizes(), " and ", b.sizes());
     check(a.dtype() == b.dtype(), "sampled product: expected the dtypes to be the same, got ",

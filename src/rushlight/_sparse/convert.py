@@ -113,7 +113,7 @@ def _specified(
 
 def line_begins(lines: Tensor, count: int) -> Tensor:
     """Where each of `count` lines begins in an ascending list of lines."""
-    return _ops["searchsorted"](lines.contiguous(), _ops["arange"](count + 1))
+    return _ops["searchsorted"](lines.contiguous(), _ops["arange"](count + 1, device=lines.device))
 
 
 def compress(pattern: Pattern, values: Tensor, layout: Any, blocksize: Any = None) -> Any:

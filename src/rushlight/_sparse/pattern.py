@@ -46,7 +46,7 @@ def grid(shape: Sequence[int]) -> list[Tensor]:
 def keys(indices: Tensor, sizes: Sequence[int]) -> Tensor:
     """One number for each place, ascending in the order of rows."""
     if indices.shape[0] == 0:
-        return _ops["zeros"](indices.shape[1], dtype=_C.int64)
+        return _ops["zeros"](indices.shape[1], dtype=_C.int64, device=indices.device)
     result = indices[0]
     for row, size in zip(indices[1:], sizes[1:], strict=True):
         result = result * size + row

@@ -49,6 +49,13 @@ def _without_gradients(optimizer: Any) -> str:
     return "\n".join(lines)
 
 
+def _unscale_each(grads: list[Any], inverse: Any, found: Any) -> None:
+    for grad in grads:
+        found.copy_(rushlight.where(grad.isfinite().all(), found, rushlight.ones_like(found)))
+        if inverse is not None:
+            grad.mul_(inverse)
+
+
 class GradScaler:
     """Scales losses up and gradients down again, and skips steps whose gradients overflow.
 
@@ -149,14 +156,16 @@ class GradScaler:
             for grad in grads:
                 if grad.dtype == _C.float16 and not allow_fp16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-            infinite = None if inv_scale is None else _C._unscale_grads(grads, inv_scale)
-            if infinite:
-                found_inf.fill_(1.0)
-            for grad in grads if infinite is None else ():
-                if not grad.isfinite().all():
-                    found_inf.fill_(1.0)
-                if inv_scale is not None:
-                    grad.mul_(inv_scale.to(grad.device))
+            by_device: dict[Any, list[Any]] = {}
+            for grad in grads:
+                by_device.setdefault(grad.device, []).append(grad)
+            for device, there in by_device.items():
+                inverse = None if inv_scale is None else inv_scale.to(device)
+                found = found_inf if device == found_inf.device else found_inf.to(device)
+                if not _C._unscale_grads(there, inverse, found):
+                    _unscale_each(there, inverse, found)
+                if found is not found_inf:
+                    found_inf.copy_(found)
         return {found_inf.device: found_inf} if grads else {}
 
     def unscale_(self, optimizer: Any) -> None:
@@ -244,18 +253,16 @@ class GradScaler:
 
     def _adapt(self, scale: Any, tracker: Any) -> None:
         states = self._per_optimizer_states.values()
-        found = [f.item() for state in states for f in state["found_inf_per_device"].values()]
+        found = [f for state in states for f in state["found_inf_per_device"].values()]
         self._check(len(found) > 0, "No inf checks were recorded prior to update.")
-        if any(found):
-            scale.mul_(self._backoff_factor)
-            tracker.fill_(0)
-        elif tracker.item() + 1 == self._growth_interval:
-            grown = scale * self._growth_factor
-            if grown.isfinite():
-                scale.copy_(grown)
-            tracker.fill_(0)
-        else:
-            tracker.add_(1)
+        with rushlight.no_grad():
+            all_found = found[0].to(scale.device, rushlight.float32)
+            for each in found[1:]:
+                all_found = all_found + each.to(scale.device)
+            _C._update_scale(
+                scale, tracker, all_found, float(self._growth_factor), float(self._backoff_factor),
+                int(self._growth_interval),
+            )  # fmt: skip
 
     def _get_scale_async(self) -> Any:
         return self._scale
