@@ -54,6 +54,7 @@ WORDS = {
     "depends on the layout in memory, which is another one in a batch": "layout",
     "changes its argument, which the slices share": "in place",
     "is not a function": "attribute",
+    "says of a tensor what no element decides": "not a tensor",
 }
 
 
