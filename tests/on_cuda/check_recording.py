@@ -36,7 +36,9 @@ BY_THE_ELEMENTS = [
     "nn.functional.gaussian_nll_loss", "nn.functional.multilabel_margin_loss",
     "nn.functional.one_hot", "nonzero", "take_along_dim", "unique", "unique_consecutive",
 ]  # fmt: skip
-REFUSED = {*BY_THE_HOST, *BY_THE_ELEMENTS}
+# The host lists the pairs.
+BY_THE_PAIRS = ["combinations", "nn.functional.pdist", "pdist"]
+REFUSED = {*BY_THE_HOST, *BY_THE_ELEMENTS, *BY_THE_PAIRS}
 
 
 def recorded(f, args, kwargs):
