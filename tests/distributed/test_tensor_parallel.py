@@ -1,5 +1,7 @@
 """Layers and tensors spread over processes compute what one process computes."""
 
+import copy
+
 import pytest
 
 import rushlight as torch
@@ -83,6 +85,63 @@ def tensors(rank, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_tensors(size):
     run(tensors, size)
+
+
+def leaves(rank, size):
+    """A leaf has its gradient as a DTensor, and optimizers step it."""
+    mesh = init_device_mesh("cpu", (size,))
+    ones = torch.ones(6, dtype=F64)
+    p = nn.Parameter(distribute_tensor(ones, mesh, [Shard(0)]))
+    t = distribute_tensor(ones, mesh, [Shard(0)]).requires_grad_()
+    given = distribute_tensor(ones.clone().requires_grad_(), mesh, [Shard(0)])
+    made = spread_ones(6, dtype=F64, device_mesh=mesh, placements=[Shard(0)], requires_grad=True)
+    for leaf in (p, t, given, made, copy.deepcopy(t)):
+        assert leaf.is_leaf
+        (leaf * leaf).sum().backward()
+        assert isinstance(leaf.grad, DTensor)
+        assert leaf.grad.placements == leaf.placements
+        close([leaf.grad], [2 * ones])
+        torch.optim.SGD([leaf], 0.1).step()
+        close([leaf], [0.8 * ones])
+        leaf.grad = None
+    again = nn.Parameter(p)
+    (again * 2).sum().backward()
+    close([again, again.grad], [p.full_tensor(), 2 * ones])
+    assert isinstance(p, nn.Parameter)
+    assert not (p * p).is_leaf
+
+    # A flag that is set counts, and a plain tensor keeps its own.
+    p.requires_grad = False
+    assert not (p * 2).requires_grad
+    p.requires_grad = True
+    (p * 3).sum().backward()
+    close([p.grad], [3 * ones])
+    plain = torch.ones(2)
+    DTensor.from_local(plain, mesh, [Shard(0)]).requires_grad_()
+    assert not plain.requires_grad
+    plain.requires_grad_()
+    (DTensor.from_local(plain, mesh, [Shard(0)]) * 2).sum().backward()
+    assert plain.grad.tolist() == [2.0, 2.0]
+
+    # Hooks, gradients of what is no leaf, gradients of gradients.
+    t = distribute_tensor(ones, mesh, [Shard(0)]).requires_grad_()
+    seen = []
+    t.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.full_tensor().sum()))
+    y = t * 3
+    y.retain_grad()
+    y.register_hook(lambda g: g * 2)
+    (y * y).sum().backward()
+    close([t.grad, seen[0]], [36 * ones, torch.tensor(216.0, dtype=F64)])
+    t.grad = None
+    (t**3).sum().backward(create_graph=True)
+    first, t.grad = t.grad, None
+    first.sum().backward()
+    close([t.grad], [6 * ones])
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_leaves(size):
+    run(leaves, size)
 
 
 def blocks(rank, size):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import rushlight
 from rushlight import distributed as dist
-from rushlight.distributed.tensor._dtensor import DTensorParameter, add_grad
+from rushlight.distributed.tensor._dtensor import DTensorParameter
+from rushlight.distributed.tensor._leaves import add_grad
 from rushlight.distributed.tensor._parts import own_part
 from rushlight.distributed.tensor.placement_types import Replicate, Shard, bounds
 from rushlight.nn.parameter import Parameter
