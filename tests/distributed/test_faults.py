@@ -131,6 +131,45 @@ def different_dtypes(rank, size):
     dist.all_reduce(torch.ones(4, dtype=torch.float64 if rank else torch.float32))
 
 
+def splits_that_disagree(rank, size):
+    dist.all_to_all_single(torch.zeros(3), torch.arange(3.0) + 10 * rank, [1, 2], [1, 2])
+
+
+def lists_that_disagree(rank, size):
+    if rank == 1:
+        time.sleep(0.3)
+    outputs = [torch.zeros(1 + rank), torch.zeros(2)]
+    dist.all_to_all(outputs, [torch.zeros(1), torch.zeros(1 + rank)])
+
+
+def gathers_more_than_there_is_place(rank, size):
+    places = [torch.zeros(2), torch.zeros(2)]
+    dist.gather(torch.ones(2 + rank) * (rank + 1), places if rank == 0 else None)
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (splits_that_disagree, [r"sends \[1, 2\], receives \[1, 2\]", "sends 2 values to rank 1"]),
+        (lists_that_disagree, [r"receives \[1, 2\]", "rank 0 sends 1 values to rank 1, which exp"]),
+        (
+            gathers_more_than_there_is_place,
+            [r"\[2\], gather_list=\[\[2\], \[2\]\]", "sends 3 values to rank 0, which expects 2"],
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_those_of_the_others_are_named(function, texts):
+    codes, outputs = outcome(function, 2)
+    assert 1 in codes
+    told = [last_line(output) for output, code in zip(outputs, codes, strict=True) if code]
+    told = [line for line in told if "Detected mismatch" in line]
+    for line in told:
+        assert all(re.search(text, line) for text in texts[:1]), line
+        assert re.search(rf"at .*{HERE}:\d+.*, but rank \d calls .* at .*{HERE}:\d+", line), line
+    assert told
+    assert any(re.search(texts[1], line) for line in told), told
+
+
 @pytest.mark.parametrize(
     ("function", "texts"),
     [
