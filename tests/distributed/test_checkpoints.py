@@ -182,3 +182,14 @@ def test_one_process(tmp_path):
     with pytest.raises(dcp.CheckpointException):
         dcp.save({"model": lambda: None}, checkpoint_id=folder)
     assert sorted(os.listdir(folder)) == before
+
+
+def test_a_writer_may_leave_an_older_checkpoint_alone(tmp_path):
+    writer = dcp.FileSystemWriter(tmp_path, overwrite=False)
+    dcp.save({"x": torch.ones(1)}, storage_writer=writer)
+    with pytest.raises(dcp.CheckpointException, match="already exists and overwrite=False"):
+        dcp.save({"x": torch.zeros(1)}, storage_writer=writer)
+    state = {"x": torch.zeros(1)}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["x"].tolist() == [1.0]
+    dcp.save({"x": torch.zeros(1)}, storage_writer=dcp.FileSystemWriter(tmp_path))

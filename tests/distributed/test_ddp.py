@@ -297,6 +297,52 @@ def test_dtypes_buffers_autocast_and_copies():
     run(kinds, 2)
 
 
+class Words(nn.Module):
+    """Two tables with sparse gradients: one is used by rank 0 alone, and at times by nobody."""
+
+    def __init__(self, seed=0, sparse=True, dense=True):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.words = nn.Embedding(5, 3, sparse=sparse, dtype=F64)
+        self.rare = nn.EmbeddingBag(4, 3, mode="sum", sparse=sparse, dtype=F64)
+        self.out = nn.Linear(3, 2).double() if dense else nn.Identity()
+
+    def forward(self, words, rank, step):
+        x = self.words(words)
+        if rank == 0 and step != 1:
+            x = x + self.rare(torch.tensor([[step, 3]]))
+        return self.out(x).square().mean()
+
+
+def sparse_gradients(rank, size, dense):
+    words = [torch.tensor([0, 2, 2, r + 1]) for r in range(size)]
+    one = Words(sparse=False, dense=dense)
+    expected = train(
+        one, [lambda m, s, r=r: m(words[r], r, s) for r in range(size)], 3, torch.optim.SGD
+    )
+    model = DDP(Words(seed=rank, dense=dense))
+    found = train(model, [lambda m, s: m(words[rank], rank, s)], 3, torch.optim.SGD)
+    close(found, expected)
+    model(words[rank], rank, 0).backward()
+    assert model.module.words.weight.grad.is_sparse
+    assert model.module.rare.weight.grad.is_sparse
+    told = {f"module.{name}" for name in model.unused_parameters()}
+    assert told <= {"module.rare.weight"}
+    with model.no_sync():
+        model(words[rank], rank, 0).backward()
+    # A table that functions use: its gradient becomes dense.
+    plain = DDP(nn.Embedding(3, 2).double())
+    table = plain.module.weight
+    plain.module.forward = lambda i: nn.functional.embedding(i, table, sparse=True)
+    plain(torch.tensor([rank, 2])).sum().backward()
+    assert table.grad.tolist()[2] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_sparse_gradients_are_averaged(dense):
+    run(sparse_gradients, 2, dense)
+
+
 def hooks(rank, size):
     from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 

@@ -144,6 +144,21 @@ def test_leaves(size):
     run(leaves, size)
 
 
+def checked(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+    with pytest.raises(ValueError, match="Inconsistent tensor metadata"):
+        DTensor.from_local(torch.ones(2 + rank), mesh, [Shard(0)], run_check=True)
+    mine = torch.full((2,), float(rank))
+    same = DTensor.from_local(mine, mesh, [Replicate()], run_check=True)
+    assert same.to_local().tolist() == [0.0, 0.0]
+    parts = DTensor.from_local(torch.ones(2), mesh, [Shard(0)], run_check=True)
+    assert parts.shape == (2 * size,)
+
+
+def test_parts_are_compared_where_asked():
+    run(checked, 2)
+
+
 def blocks(rank, size):
     """Gate and up matrices of one tensor are cut each for itself."""
     from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset

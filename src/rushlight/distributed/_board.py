@@ -186,7 +186,11 @@ class Lines:
             return
         sent, expected = counted(own, (there, there))
         its, wanted = counted(at, (here, here))
-        pair = (self._rank, sent, rank, wanted) if sent != wanted else (rank, its, self._rank, expected)
+        pair = (
+            (self._rank, sent, rank, wanted)
+            if sent != wanted
+            else (rank, its, self._rank, expected)
+        )
         texts = [_text(self._memory[x + 16 : x + _ENTRY - _PAIRS]) for x in (own, at)]
         raise DistBackendError(
             f"Detected mismatch between collectives on ranks: rank {self._rank} calls {texts[0]}, "

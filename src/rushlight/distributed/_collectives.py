@@ -17,6 +17,8 @@ def all_reduce(
 ) -> Any:
     """Combines a tensor over all processes; each has the result in its tensor.
 
+    Sparse tensors are summed, wherever each process has its elements.
+
     Args:
         tensor: input and output.
         op: ``ReduceOp.SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, ``BAND``, ``BOR``, ``BXOR``.
@@ -36,6 +38,11 @@ def all_reduce(
     if call is None:
         return None
     call.tensor(tensor)
+    if tensor.is_sparse:
+        from rushlight.distributed import _sparse
+
+        _sparse.all_reduce(tensor, op, group)
+        return call.run([], async_op, [tensor])
     return call.run([_all_reduce(call, tensor, op, not async_op)], async_op, [tensor])
 
 

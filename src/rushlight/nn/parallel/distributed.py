@@ -200,8 +200,21 @@ class DistributedDataParallel(Module, Joinable):
         from rushlight.nn.parallel._reducer import Reducer
 
         caps, as_views, static = self._options
-        self.reducer = Reducer(names, parameters, self.process_group, caps, as_views, static)
+        self.reducer = Reducer(
+            names, parameters, self.process_group, caps, as_views, static, self._sparse(parameters)
+        )
         self._calls: set[str] | None = None
+
+    def _sparse(self, parameters: list[Tensor]) -> list[int]:
+        """Which parameters belong to embeddings that give sparse gradients."""
+        from rushlight.nn import Embedding, EmbeddingBag
+
+        weights = {
+            id(m.weight)
+            for m in self.module.modules()
+            if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse
+        }
+        return [i for i, p in enumerate(parameters) if id(p) in weights]
 
     # -- a step ------------------------------------------------------------------------------------
 
