@@ -159,6 +159,67 @@ def test_parts_are_compared_where_asked():
     run(checked, 2)
 
 
+def plans(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+
+    def net():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 4))
+
+    x = torch.ones(2, 4)
+    for plan in ({"*": ColwiseParallel(output_layouts=Replicate())},
+                 {"": PrepareModuleOutput(output_layouts=Replicate(),
+                                          desired_output_layouts=Replicate()),
+                  "0": ColwiseParallel(), "1": RowwiseParallel()}):  # fmt: skip
+        close([parallelize_module(net(), mesh, plan)(x)], [net()(x)], atol=1e-6)
+    with pytest.warns(UserWarning, match=r"'nothing.\*' could not be resolved"):
+        parallelize_module(net(), mesh, {"nothing.*": ColwiseParallel()})
+    with pytest.raises(TypeError, match="for parallelize_plan"):
+        parallelize_module(net(), mesh, "colwise")
+    with pytest.raises(TypeError, match="for parallelize_plan"):
+        parallelize_module(net(), mesh, {"0": "colwise"})
+
+    # Each process gives its part of the indices, unless the style says that it has them whole.
+    table = parallelize_module(nn.Embedding(7, 3), mesh, RowwiseParallel())
+    assert table(torch.tensor([1, 5])).shape == (2 * size, 3)
+
+    # What has no elements yet.
+    def rows(name, module, mesh):
+        for key, p in list(module._parameters.items()):
+            module.register_parameter(key, nn.Parameter(distribute_tensor(p, mesh, [Shard(0)])))
+
+    layer = distribute_module(nn.Linear(3, 4, device="meta"), mesh, rows)
+    assert layer.weight.is_meta
+    layer.to_empty(device="cpu")
+    torch.manual_seed(rank)  # the numbers of rank 0 count
+    layer.reset_parameters()
+    torch.manual_seed(0)
+    expected = nn.Linear(3, 4)
+    close([layer.weight, layer.bias], [expected.weight, expected.bias], 0)
+    part = layer.weight.to_local().shape
+    assert layer.weight.double().placements == (Shard(0),)
+    layer.double()
+    assert layer.weight.to_local().shape == part
+    assert (layer.weight.dtype, layer.weight.to_local().dtype) == (F64, F64)
+    norm = distribute_module(nn.BatchNorm1d(3), mesh)
+    assert isinstance(norm.running_mean, DTensor)
+
+    # Terms that are not summed.
+    mine = torch.tensor([rank + 1.0, -rank])
+    for op, found in (("max", [size, 0.0]), ("min", [1.0, 1.0 - size])):
+        terms = DTensor.from_local(mine, mesh, [Partial(op)])
+        assert terms.full_tensor().tolist() == found
+        close([terms.redistribute(mesh, [Shard(0)])], [torch.tensor(found)])
+    mine.requires_grad_()
+    with pytest.raises(RuntimeError, match=r"Partial\(max\) of a tensor that requires grad"):
+        DTensor.from_local(mine, mesh, [Partial("max")]).full_tensor()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_plans_and_modules_without_elements(size):
+    run(plans, size)
+
+
 def blocks(rank, size):
     """Gate and up matrices of one tensor are cut each for itself."""
     from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset
@@ -252,7 +313,10 @@ def layers(rank, size):
         "embed": ColwiseParallel(output_layouts=Replicate()),
         "head": ColwiseParallel(use_local_output=False),
     }
-    rows = {"embed": RowwiseParallel(), "head": RowwiseParallel(input_layouts=Replicate())}
+    rows = {
+        "embed": RowwiseParallel(input_layouts=Replicate()),
+        "head": RowwiseParallel(input_layouts=Replicate()),
+    }
     for plan in (megatron, sequence, spread_loss, rows):
         model = parallelize_module(Model(), mesh, plan)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -277,8 +341,6 @@ def layers(rank, size):
     whole = DTensor.from_local(out, mesh, [Shard(1)]).full_tensor()
     close([whole], [alone.down(torch.tanh(alone.up(x)))])
 
-    with pytest.raises(ValueError, match="no module of Model is named 'nothing'"):
-        parallelize_module(Model(), mesh, {"nothing": ColwiseParallel()})
     with pytest.raises(NotImplementedError, match="only support"):
         parallelize_module(nn.ReLU(), mesh, ColwiseParallel())
 

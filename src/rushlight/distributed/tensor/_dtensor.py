@@ -132,7 +132,7 @@ class DTensor(Tensor):
         for k in reversed(range(self._mesh.ndim)):
             if now[k] != wanted[k] and not now[k].is_replicate():
                 partial = now[k].is_partial()
-                straight = partial and k == self._mesh.ndim - 1
+                straight = partial and k == self._mesh.ndim - 1 and now[k].is_linear()
                 straight &= not isinstance(wanted[k], _StridedShard)
                 target = wanted[k] if straight else Replicate()
                 local = self._undone(local, k, now[k], target, now)
@@ -153,10 +153,10 @@ class DTensor(Tensor):
     ) -> Tensor:
         group = self._mesh.get_group(k)
         if isinstance(now, Partial):
+            if not now.is_linear():
+                return _parts.reduced(local, now.reduce_op, group)
             if now.reduce_op == "avg":
                 local = local / self._mesh.size(k)
-            elif now.reduce_op != "sum":
-                raise RuntimeError(f"redistribute: {now} is not supported: use Partial('sum')")
             if isinstance(target, Shard):
                 return _parts.ScatterSum.apply(local, target.dim, group)
             return _parts.Sum.apply(local, group)
@@ -241,6 +241,8 @@ class DTensor(Tensor):
 
     def _set_data(self, value: Any) -> None:
         self._local_tensor.data = value._local_tensor
+        if value.dtype != self.dtype:
+            _set_plain_data(self, value)
 
     data = property(_get_data, _set_data)
 
@@ -306,6 +308,12 @@ class DTensorParameter(DTensor, Parameter):
         return made
 
 
+def _set_plain_data(t: DTensor, value: DTensor) -> None:
+    """Gives the tensor that stands for the whole another dtype."""
+    with _C.DisableTorchFunctionSubclass():
+        Tensor.data.__set__(t, value)
+
+
 _OF_SHAPE = {
     Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.element_size,
     Tensor.is_floating_point, Tensor.is_complex,
@@ -320,7 +328,7 @@ def _is_pointwise(name: str) -> bool:
         # Ops that fill or copy elements are no formulas, but work element by element.
         _pointwise.update(("clone", "copy", "zero", "fill", "to", "zeros_like", "ones_like",
                            "empty_like", "full_like", "float", "double", "half", "bfloat16",
-                           "contiguous"))  # fmt: skip
+                           "contiguous", "_to_copy", "type", "cpu", "cuda"))  # fmt: skip
     return name.rstrip("_") in _pointwise
 
 
@@ -363,6 +371,8 @@ def _on_parts(func: Any, name: str, layout: DTensor, leaves: list[Any], spec: An
 
 
 def _on_wholes(func: Any, name: str, spread: list[DTensor], leaves: list[Any], spec: Any) -> Any:
+    if name in _RANDOM and not (_C.is_grad_enabled() and leaves[0].requires_grad):
+        return _fill_randomly(func, leaves, spec)
     if name.endswith("_") and not name.endswith("__"):
         raise RuntimeError(
             f"{name}: cannot write to a part of a tensor: work on to_local(), or on full_tensor() "
@@ -379,6 +389,24 @@ def _on_wholes(func: Any, name: str, spread: list[DTensor], leaves: list[Any], s
         return DTensor._wrap(DTensor, t, mesh, [Replicate()] * mesh.ndim, t.shape)
 
     return _pytree.tree_map(whole, func(*args, **kwargs))
+
+
+_RANDOM = {
+    "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_",
+    "random_",
+}  # fmt: skip
+
+
+def _fill_randomly(func: Any, leaves: list[Any], spec: Any) -> DTensor:
+    """The numbers that the first process's generator gives for the whole."""
+    t = leaves[0]
+    whole = rushlight.empty(t.shape, dtype=t.dtype, device=t._local_tensor.device)
+    args, kwargs = spec.unflatten([whole, *leaves[1:]])
+    func(*args, **kwargs)
+    with rushlight.no_grad():
+        spread = distribute_tensor(whole, t._mesh, t._placements)
+        t._local_tensor.copy_(spread._local_tensor)
+    return t
 
 
 def _norm(func: Any, t: DTensor, args: Any, kwargs: Any) -> Any:
@@ -462,7 +490,7 @@ def distribute_tensor(
     with rushlight.no_grad():
         for k, placement in enumerate(placements):
             group = device_mesh.get_group(k)
-            if src_data_rank is not None and local.numel():
+            if src_data_rank is not None and local.numel() and not local.is_meta:
                 local = local.contiguous()
                 dist.broadcast(local, dist.get_global_rank(group, src_data_rank), group=group)
             if isinstance(placement, (Shard, _StridedShard)):
@@ -492,14 +520,16 @@ def distribute_module(
     True
     >>> torch.distributed.destroy_process_group()
     """
+    whole = [Replicate()] * device_mesh.ndim
     for name, child in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, child, device_mesh)
         for key, p in child._parameters.items():
             if p is not None and not isinstance(p, DTensor):
-                child.register_parameter(
-                    key, distribute_tensor(p, device_mesh, [Replicate()] * device_mesh.ndim)
-                )
+                child.register_parameter(key, distribute_tensor(p, device_mesh, whole))
+        for key, buffer in child._buffers.items():
+            if buffer is not None and not isinstance(buffer, DTensor):
+                child._buffers[key] = distribute_tensor(buffer, device_mesh, whole)
     if input_fn is not None:
         module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, device_mesh))
     if output_fn is not None:
