@@ -11,6 +11,7 @@ import pytest
 import rushlight as torch
 import rushlight.distributed as dist
 from processes import needs_mpi, start
+from rushlight.distributed.fsdp import fully_shard
 
 pytestmark = needs_mpi
 HERE = os.path.basename(__file__)
@@ -50,6 +51,58 @@ def test_a_killed_process_ends_the_others_within_seconds():
             rf".*{HERE}:\d+",
             outputs[rank],
         ), outputs[rank]
+        assert float(re.search(r"waited (\S+)", outputs[rank])[1]) < 5
+
+
+class Dies(torch.autograd.Function):
+    """Kills the process where it is, forward or back."""
+
+    @staticmethod
+    def forward(ctx, x, where):
+        ctx.where = where
+        if where == "forward":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.where == "backward":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return grad, None
+
+
+def killed_in_training(rank, size, where, kind):
+    layers = [torch.nn.Linear(4, 4) for _ in range(3)]
+    model = torch.nn.Sequential(*layers)
+    if kind == "DDP":
+        model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1e-5)
+    else:
+        for layer in layers:
+            fully_shard(layer)
+        fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        if rank == 1 and step == 2:
+            layers[1].register_forward_hook(lambda m, i, output: Dies.apply(output, where))
+        since = time.monotonic()
+        try:
+            model(torch.ones(2, 4)).sum().backward()
+        except dist.DistBackendError:
+            print("waited", time.monotonic() - since)
+            raise
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("kind", ["DDP", "fully_shard"])
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_a_process_killed_in_a_pass_ends_the_others(where, kind):
+    codes, outputs = outcome(killed_in_training, 3, where, kind)
+    assert codes == [1, -signal.SIGKILL, 1]
+    told = [last_line(outputs[rank]) for rank in (0, 2)]
+    assert any("rank 1 has died; rank" in line for line in told), told
+    assert all("DistBackendError" in line and "has died" in line for line in told), told
+    for rank in (0, 2):
         assert float(re.search(r"waited (\S+)", outputs[rank])[1]) < 5
 
 
