@@ -390,6 +390,60 @@ def test_communication_hooks():
     run(hooks, 2)
 
 
+def older_names(rank, size):
+    from rushlight.distributed._composable import checkpoint as recomputed
+    from rushlight.distributed._composable import replicate
+    from rushlight.distributed.algorithms.ddp_comm_hooks import (
+        DDPCommHookType,
+        register_ddp_comm_hook,
+    )
+
+    x = batches(size)[rank]
+    expected = net()
+    sum((expected(part) ** 2).mean() for part in batches(size)).div(size).backward()
+    own = net()
+    (own(x) ** 2).mean().backward()
+
+    def gradients(model):
+        (model(x) ** 2).mean().backward()
+        return [p.grad for p in model.parameters()]
+
+    wanted = [p.grad for p in expected.parameters()]
+    for kind in (DDPCommHookType.ALLREDUCE, DDPCommHookType.NOOP):
+        model = DDP(net())
+        register_ddp_comm_hook(kind, model)
+        alone = [p.grad for p in own.parameters()]
+        close(gradients(model), wanted if kind.name == "ALLREDUCE" else alone)
+    model = DDP(net())
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    close(gradients(model), wanted, 1e-2)
+    model = DDP(net())
+    register_ddp_comm_hook(DDPCommHookType.QUANTIZE_PER_TENSOR, model)
+    with pytest.raises(RuntimeError, match="leaves this part of torch"):
+        gradients(model)
+
+    model = DDP(net())
+    model._set_static_graph()
+    close(gradients(model), wanted)
+    told = model._get_ddp_logging_data()
+    assert (told["world_size"], told["static_graph"], told["iteration"]) == (size, True, 1)
+    assert not model.will_sync_module_buffers()
+    assert DDP(nn.BatchNorm1d(2)).will_sync_module_buffers()
+    assert model.to_kwargs((x,), {"k": x}, 0)[0][0][0] is x
+
+    plain = net(seed=rank)  # the numbers of rank 0 count
+    recomputed(plain[0])
+    assert replicate(plain) is plain
+    close(gradients(plain), wanted)
+    assert type(plain) is nn.Sequential
+    with pytest.raises(AssertionError, match="only be applied to a module once"):
+        replicate(plain)
+
+
+def test_older_names_of_hooks_and_methods():
+    run(older_names, 2)
+
+
 def powersgd_learns(rank, size):
     """What a step leaves out comes with a later one: the sum of steps is the sum of gradients."""
     from rushlight.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (

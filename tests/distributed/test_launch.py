@@ -1,5 +1,6 @@
 """`rushlight launch`, with real processes."""
 
+import json
 import os
 import shutil
 import signal
@@ -139,6 +140,27 @@ def test_the_command_of_each_rank_has_its_number():
     done = launch("--nproc-per-node", 2, "--no-python", sys.executable, "-c", text)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[rank0]: 0 0 2", "[rank1]: 1 1 2"]
+
+
+def test_an_exception_that_is_recorded_is_in_the_file(tmp_path, monkeypatch):
+    from rushlight.distributed.elastic.multiprocessing.errors import record
+
+    @record
+    def main(code):
+        if code is None:
+            raise ValueError("bad data")
+        raise SystemExit(code)
+
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    assert main(0) is None
+    with pytest.raises(SystemExit):
+        main(3)
+    assert not (tmp_path / "error.json").exists()
+    with pytest.raises(ValueError, match="bad data"):
+        main(None)
+    told = json.loads((tmp_path / "error.json").read_text())["message"]
+    assert told["message"] == "ValueError: bad data"
+    assert "in main" in told["extraInfo"]["py_callstack"]
 
 
 def test_logs_go_to_files(tmp_path):

@@ -15,6 +15,7 @@ from rushlight.distributed.fsdp import (
     StateDictType,
     fully_shard,
 )
+from rushlight.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from rushlight.distributed.fsdp.wrap import ModuleWrapPolicy
 from rushlight.distributed.optim import ZeroRedundancyOptimizer
 from rushlight.distributed.tensor import DTensor
@@ -378,3 +379,30 @@ def told_what_to_gather(rank, size):
 
 def test_what_is_gathered_ahead_can_be_told():
     run(told_what_to_gather, 2)
+
+
+def scaled(rank, size):
+    """Every process skips a step for the infinity that one has in its part."""
+    for scaler in (ShardedGradScaler("cpu", init_scale=4.0), torch.GradScaler("cpu", 4.0)):
+        torch.manual_seed(0)
+        model = fully_shard(nn.Linear(3, 4))
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        before = model.weight.full_tensor().detach().clone()
+        scaler.scale(model(torch.ones(1, 3)).sum()).backward()
+        scaler.unscale_(optimizer)
+        assert (model.weight.grad.full_tensor() == 1).all()
+        scaler.step(optimizer)
+        scaler.update()
+        after = model.weight.full_tensor().detach().clone()
+        torch.testing.assert_close(after, before - 0.5)
+        optimizer.zero_grad()
+        weights = torch.tensor([1.0, 1.0, 1.0, float("inf")])  # of the last process's rows
+        scaler.scale((model(torch.ones(1, 3)) * weights).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(model.weight.full_tensor(), after)
+        assert scaler.get_scale() == 2.0
+
+
+def test_loss_scaling():
+    run(scaled, 2)

@@ -19,6 +19,10 @@ def replicate(module: Any, ignored_modules: Any = None, **options: Any) -> Any:
         names = [name for name, p in module.named_parameters() if id(p) in ignored]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
     ddp = DistributedDataParallel(module, **options)
-    module.register_forward_pre_hook(lambda m, inputs: ddp._begin())
+
+    def before(module: Any, inputs: Any) -> None:
+        ddp._begin()
+
+    module.register_forward_pre_hook(before)
     module.__dict__["_ddp"] = ddp
     return module

@@ -132,7 +132,7 @@ class DTensor(Tensor):
         for k in reversed(range(self._mesh.ndim)):
             if now[k] != wanted[k] and not now[k].is_replicate():
                 partial = now[k].is_partial()
-                straight = partial and k == self._mesh.ndim - 1 and now[k].is_linear()
+                straight = partial and k == self._mesh.ndim - 1 and _is_sum(now[k])
                 straight &= not isinstance(wanted[k], _StridedShard)
                 target = wanted[k] if straight else Replicate()
                 local = self._undone(local, k, now[k], target, now)
@@ -153,7 +153,7 @@ class DTensor(Tensor):
     ) -> Tensor:
         group = self._mesh.get_group(k)
         if isinstance(now, Partial):
-            if not now.is_linear():
+            if not _is_sum(now):
                 return _parts.reduced(local, now.reduce_op, group)
             if now.reduce_op == "avg":
                 local = local / self._mesh.size(k)
@@ -258,6 +258,15 @@ class DTensor(Tensor):
     def item(self) -> Any:
         return self.full_tensor().item()
 
+    def __bool__(self) -> bool:
+        return bool(self.full_tensor())
+
+    def __int__(self) -> int:
+        return int(self.full_tensor())
+
+    def __float__(self) -> float:
+        return float(self.full_tensor())
+
     def tolist(self) -> Any:
         return self.full_tensor().tolist()
 
@@ -308,10 +317,14 @@ class DTensorParameter(DTensor, Parameter):
         return made
 
 
+def _is_sum(placement: Placement) -> bool:
+    return isinstance(placement, Partial) and placement.reduce_op in ("sum", "avg")
+
+
 def _set_plain_data(t: DTensor, value: DTensor) -> None:
     """Gives the tensor that stands for the whole another dtype."""
     with _C.DisableTorchFunctionSubclass():
-        Tensor.data.__set__(t, value)
+        vars(Tensor)["data"].__set__(t, value)
 
 
 _OF_SHAPE = {

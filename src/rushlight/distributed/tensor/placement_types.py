@@ -122,9 +122,5 @@ class Partial(Placement):
 
     reduce_op: str = "sum"
 
-    def is_linear(self) -> bool:
-        """Whether the terms are summed."""
-        return self.reduce_op in ("sum", "avg")
-
     def __repr__(self) -> str:
         return f"Partial({self.reduce_op})"

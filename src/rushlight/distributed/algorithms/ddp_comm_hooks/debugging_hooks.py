@@ -24,6 +24,6 @@ def noop_hook(_: Any, bucket: Any) -> Any:
     """
     from rushlight.futures import Future
 
-    future = Future()
+    future: Future[Any] = Future()
     future.set_result(bucket.buffer())
     return future
