@@ -182,3 +182,29 @@ def test_one_process(tmp_path):
     with pytest.raises(dcp.CheckpointException):
         dcp.save({"model": lambda: None}, checkpoint_id=folder)
     assert sorted(os.listdir(folder)) == before
+
+
+def test_a_writer_may_leave_an_older_checkpoint_alone(tmp_path):
+    writer = dcp.FileSystemWriter(tmp_path, overwrite=False)
+    dcp.save({"x": torch.ones(1)}, storage_writer=writer)
+    with pytest.raises(dcp.CheckpointException, match="already exists and overwrite=False"):
+        dcp.save({"x": torch.zeros(1)}, storage_writer=writer)
+    state = {"x": torch.zeros(1)}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["x"].tolist() == [1.0]
+    dcp.save({"x": torch.zeros(1)}, storage_writer=dcp.FileSystemWriter(tmp_path))
+
+
+def test_what_a_checkpoint_lacks_may_stay_as_it_is(tmp_path):
+    from rushlight.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
+
+    torch.save({"x": torch.ones(1), "step": 3}, tmp_path / "x.pt")
+    torch_save_to_dcp(tmp_path / "x.pt", tmp_path / "parts")
+    state = {"x": torch.zeros(1), "new": torch.full((2,), 7.0), "step": 0}
+    with pytest.raises(RuntimeError, match="Missing key in checkpoint state_dict: new"):
+        dcp.load(state, checkpoint_id=tmp_path / "parts")
+    planner = dcp.DefaultLoadPlanner(allow_partial_load=True)
+    dcp.load(state, checkpoint_id=tmp_path / "parts", planner=planner)
+    assert (state["x"].tolist(), state["new"].tolist(), state["step"]) == ([1.0], [7.0, 7.0], 3)
+    with pytest.raises(RuntimeError, match="leaves this part of torch"):
+        dcp_to_torch_save(tmp_path / "parts", tmp_path / "y.pt")

@@ -96,7 +96,7 @@ def reductions(rank, size):
     base[:, 2] = rank
     dist.all_reduce(base[:, 2])
     assert base[:, 2].tolist() == [size * (size - 1) / 2] * 3
-    many = [torch.full((3,), float(rank)), torch.ones(2, dtype=torch.float64)]
+    many = [torch.full((3,), float(rank)), torch.ones(2)]
     dist.all_reduce_coalesced(many)
     assert many[0].tolist() == [size * (size - 1) / 2] * 3
     assert many[1].tolist() == [size] * 2
@@ -318,6 +318,52 @@ def everything(rank, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_collectives(size):
     assert run(everything, size) == list(range(size))
+
+
+def sparse(rank, size):
+    dense = torch.zeros(4, 3, 2)
+    dense[rank % 2, rank] = rank + 1.0
+    t = dense.to_sparse(2)
+    parts = [torch.zeros(4, 3, 2) for _ in range(size)]
+    dist.all_gather(parts, dense)
+    dist.all_reduce(t)
+    assert t.is_sparse
+    assert torch.equal(t.to_dense(), sum(parts))
+    empty = torch.zeros(3).to_sparse()
+    assert dist.all_reduce(empty, async_op=True).wait()
+    assert empty.to_dense().tolist() == [0.0] * 3
+    with pytest.raises(ValueError, match="sparse tensors are summed"):
+        dist.all_reduce(t, ReduceOp.MAX)
+    with pytest.raises(ValueError, match=r"rank 0 has .*\(2,\).*, rank 1 has .*\(3,\)"):
+        dist.all_reduce(torch.ones(2 + rank).to_sparse())
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_sparse_tensors_are_summed(size):
+    run(sparse, size)
+
+
+def refusals(rank, size):
+    t = torch.ones(2)
+    with pytest.raises(ValueError, match="Must specify global_rank or group_rank"):
+        dist.broadcast(t)
+    with pytest.raises(ValueError, match="Must specify global_rank or group_rank"):
+        dist.reduce(t)
+    with pytest.raises(TypeError, match="PREMUL_SUM needs its factor"):
+        dist.all_reduce(t, op=ReduceOp.PREMUL_SUM)
+    with pytest.raises(ValueError, match="Invalid usage of tensors with different dtypes"):
+        dist.all_reduce_coalesced([t, torch.ones(2, dtype=torch.int64)])
+    assert t.tolist() == [1.0, 1.0]
+    parts = [torch.zeros(2) for _ in range(size)]
+    dist.gather(t, parts if rank == 0 else None)  # these have a default
+    dist.scatter(torch.zeros(2), parts if rank == 0 else None)
+    box = [rank]
+    dist.broadcast_object_list(box)
+    assert box == [0]
+
+
+def test_what_collectives_refuse():
+    run(refusals, 2)
 
 
 def meshes(rank, size):

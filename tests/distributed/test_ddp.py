@@ -297,6 +297,52 @@ def test_dtypes_buffers_autocast_and_copies():
     run(kinds, 2)
 
 
+class Words(nn.Module):
+    """Two tables with sparse gradients: one is used by rank 0 alone, and at times by nobody."""
+
+    def __init__(self, seed=0, sparse=True, dense=True):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.words = nn.Embedding(5, 3, sparse=sparse, dtype=F64)
+        self.rare = nn.EmbeddingBag(4, 3, mode="sum", sparse=sparse, dtype=F64)
+        self.out = nn.Linear(3, 2).double() if dense else nn.Identity()
+
+    def forward(self, words, rank, step):
+        x = self.words(words)
+        if rank == 0 and step != 1:
+            x = x + self.rare(torch.tensor([[step, 3]]))
+        return self.out(x).square().mean()
+
+
+def sparse_gradients(rank, size, dense):
+    words = [torch.tensor([0, 2, 2, r + 1]) for r in range(size)]
+    one = Words(sparse=False, dense=dense)
+    expected = train(
+        one, [lambda m, s, r=r: m(words[r], r, s) for r in range(size)], 3, torch.optim.SGD
+    )
+    model = DDP(Words(seed=rank, dense=dense))
+    found = train(model, [lambda m, s: m(words[rank], rank, s)], 3, torch.optim.SGD)
+    close(found, expected)
+    model(words[rank], rank, 0).backward()
+    assert model.module.words.weight.grad.is_sparse
+    assert model.module.rare.weight.grad.is_sparse
+    told = {f"module.{name}" for name in model.unused_parameters()}
+    assert told <= {"module.rare.weight"}
+    with model.no_sync():
+        model(words[rank], rank, 0).backward()
+    # A table that functions use: its gradient becomes dense.
+    plain = DDP(nn.Embedding(3, 2).double())
+    table = plain.module.weight
+    plain.module.forward = lambda i: nn.functional.embedding(i, table, sparse=True)
+    plain(torch.tensor([rank, 2])).sum().backward()
+    assert table.grad.tolist()[2] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_sparse_gradients_are_averaged(dense):
+    run(sparse_gradients, 2, dense)
+
+
 def hooks(rank, size):
     from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
@@ -342,6 +388,60 @@ def hooks(rank, size):
 
 def test_communication_hooks():
     run(hooks, 2)
+
+
+def older_names(rank, size):
+    from rushlight.distributed._composable import checkpoint as recomputed
+    from rushlight.distributed._composable import replicate
+    from rushlight.distributed.algorithms.ddp_comm_hooks import (
+        DDPCommHookType,
+        register_ddp_comm_hook,
+    )
+
+    x = batches(size)[rank]
+    expected = net()
+    sum((expected(part) ** 2).mean() for part in batches(size)).div(size).backward()
+    own = net()
+    (own(x) ** 2).mean().backward()
+
+    def gradients(model):
+        (model(x) ** 2).mean().backward()
+        return [p.grad for p in model.parameters()]
+
+    wanted = [p.grad for p in expected.parameters()]
+    for kind in (DDPCommHookType.ALLREDUCE, DDPCommHookType.NOOP):
+        model = DDP(net())
+        register_ddp_comm_hook(kind, model)
+        alone = [p.grad for p in own.parameters()]
+        close(gradients(model), wanted if kind.name == "ALLREDUCE" else alone)
+    model = DDP(net())
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    close(gradients(model), wanted, 1e-2)
+    model = DDP(net())
+    register_ddp_comm_hook(DDPCommHookType.QUANTIZE_PER_TENSOR, model)
+    with pytest.raises(RuntimeError, match="leaves this part of torch"):
+        gradients(model)
+
+    model = DDP(net())
+    model._set_static_graph()
+    close(gradients(model), wanted)
+    told = model._get_ddp_logging_data()
+    assert (told["world_size"], told["static_graph"], told["iteration"]) == (size, True, 1)
+    assert not model.will_sync_module_buffers()
+    assert DDP(nn.BatchNorm1d(2)).will_sync_module_buffers()
+    assert model.to_kwargs((x,), {"k": x}, 0)[0][0][0] is x
+
+    plain = net(seed=rank)  # the numbers of rank 0 count
+    recomputed(plain[0])
+    assert replicate(plain) is plain
+    close(gradients(plain), wanted)
+    assert type(plain) is nn.Sequential
+    with pytest.raises(AssertionError, match="only be applied to a module once"):
+        replicate(plain)
+
+
+def test_older_names_of_hooks_and_methods():
+    run(older_names, 2)
 
 
 def powersgd_learns(rank, size):

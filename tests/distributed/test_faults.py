@@ -11,6 +11,7 @@ import pytest
 import rushlight as torch
 import rushlight.distributed as dist
 from processes import needs_mpi, start
+from rushlight.distributed.fsdp import fully_shard
 
 pytestmark = needs_mpi
 HERE = os.path.basename(__file__)
@@ -50,6 +51,58 @@ def test_a_killed_process_ends_the_others_within_seconds():
             rf".*{HERE}:\d+",
             outputs[rank],
         ), outputs[rank]
+        assert float(re.search(r"waited (\S+)", outputs[rank])[1]) < 5
+
+
+class Dies(torch.autograd.Function):
+    """Kills the process where it is, forward or back."""
+
+    @staticmethod
+    def forward(ctx, x, where):
+        ctx.where = where
+        if where == "forward":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.where == "backward":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return grad, None
+
+
+def killed_in_training(rank, size, where, kind):
+    layers = [torch.nn.Linear(4, 4) for _ in range(3)]
+    model = torch.nn.Sequential(*layers)
+    if kind == "DDP":
+        model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1e-5)
+    else:
+        for layer in layers:
+            fully_shard(layer)
+        fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        if rank == 1 and step == 2:
+            layers[1].register_forward_hook(lambda m, i, output: Dies.apply(output, where))
+        since = time.monotonic()
+        try:
+            model(torch.ones(2, 4)).sum().backward()
+        except dist.DistBackendError:
+            print("waited", time.monotonic() - since)
+            raise
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("kind", ["DDP", "fully_shard"])
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_a_process_killed_in_a_pass_ends_the_others(where, kind):
+    codes, outputs = outcome(killed_in_training, 3, where, kind)
+    assert codes == [1, -signal.SIGKILL, 1]
+    told = [last_line(outputs[rank]) for rank in (0, 2)]
+    assert any("rank 1 has died; rank" in line for line in told), told
+    assert all("DistBackendError" in line and "has died" in line for line in told), told
+    for rank in (0, 2):
         assert float(re.search(r"waited (\S+)", outputs[rank])[1]) < 5
 
 
@@ -129,6 +182,45 @@ def different_shapes(rank, size):
 
 def different_dtypes(rank, size):
     dist.all_reduce(torch.ones(4, dtype=torch.float64 if rank else torch.float32))
+
+
+def splits_that_disagree(rank, size):
+    dist.all_to_all_single(torch.zeros(3), torch.arange(3.0) + 10 * rank, [1, 2], [1, 2])
+
+
+def lists_that_disagree(rank, size):
+    if rank == 1:
+        time.sleep(0.3)
+    outputs = [torch.zeros(1 + rank), torch.zeros(2)]
+    dist.all_to_all(outputs, [torch.zeros(1), torch.zeros(1 + rank)])
+
+
+def gathers_more_than_there_is_place(rank, size):
+    places = [torch.zeros(2), torch.zeros(2)]
+    dist.gather(torch.ones(2 + rank) * (rank + 1), places if rank == 0 else None)
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (splits_that_disagree, [r"sends \[1, 2\], receives \[1, 2\]", "sends 2 values to rank 1"]),
+        (lists_that_disagree, [r"receives \[1, 2\]", "rank 0 sends 1 values to rank 1, which exp"]),
+        (
+            gathers_more_than_there_is_place,
+            [r"\[2\], gather_list=\[\[2\], \[2\]\]", "sends 3 values to rank 0, which expects 2"],
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_those_of_the_others_are_named(function, texts):
+    codes, outputs = outcome(function, 2)
+    assert 1 in codes
+    told = [last_line(output) for output, code in zip(outputs, codes, strict=True) if code]
+    told = [line for line in told if "Detected mismatch" in line]
+    for line in told:
+        assert all(re.search(text, line) for text in texts[:1]), line
+        assert re.search(rf"at .*{HERE}:\d+.*, but rank \d calls .* at .*{HERE}:\d+", line), line
+    assert told
+    assert any(re.search(texts[1], line) for line in told), told
 
 
 @pytest.mark.parametrize(

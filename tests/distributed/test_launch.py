@@ -1,5 +1,6 @@
 """`rushlight launch`, with real processes."""
 
+import json
 import os
 import shutil
 import signal
@@ -32,6 +33,67 @@ if sys.argv[1:] == ["sleep"]:
     print("sleeps", flush=True)
     time.sleep(60)
 dist.barrier()
+"""
+
+
+TRAINING = """
+import os, signal, sys
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.elastic.multiprocessing.errors import record
+
+
+@record
+def main(folder, *faults):
+    dist.init_process_group("gloo")
+    rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    fault = faults[attempt].split(":") if attempt < len(faults) else ["", "-1", "-1"]
+    where = fault[0] if rank == int(fault[1]) else ""
+
+    def dies(here, step):
+        if where == here and step == int(fault[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 2).double()
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    first = 0
+    if os.path.exists(folder):
+        weights, moments = get_state_dict(model, optimizer)
+        state = {"model": weights, "optimizer": moments, "step": 0}
+        dcp.load(state, checkpoint_id=folder)
+        set_state_dict(
+            model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+        )
+        first = state["step"]
+    sys.stdout.write(f"from {first}\\n")
+    for step in range(first, 6):
+        torch.manual_seed(10 * step + rank)
+        x = torch.randn(4, 3, dtype=torch.float64)
+        dies("forward", step)
+        y = model(x)
+        y.register_hook(lambda g: dies("backward", step))
+        y.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        weights, moments = get_state_dict(model, optimizer)
+        state = {"model": weights, "optimizer": moments, "step": step + 1}
+        if where == "save" and step == int(fault[2]):
+            state["bomb"] = Bomb()
+        dcp.save(state, checkpoint_id=folder)
+    sys.stdout.write(f"weights {net.weight.flatten().tolist()}\\n")
+    dist.destroy_process_group()
+
+
+class Bomb:
+    def __reduce__(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+main(*sys.argv[1:])
 """
 
 
@@ -80,6 +142,27 @@ def test_the_command_of_each_rank_has_its_number():
     assert sorted(done.stdout.splitlines()) == ["[rank0]: 0 0 2", "[rank1]: 1 1 2"]
 
 
+def test_an_exception_that_is_recorded_is_in_the_file(tmp_path, monkeypatch):
+    from rushlight.distributed.elastic.multiprocessing.errors import record
+
+    @record
+    def main(code):
+        if code is None:
+            raise ValueError("bad data")
+        raise SystemExit(code)
+
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    assert main(0) is None
+    with pytest.raises(SystemExit):
+        main(3)
+    assert not (tmp_path / "error.json").exists()
+    with pytest.raises(ValueError, match="bad data"):
+        main(None)
+    told = json.loads((tmp_path / "error.json").read_text())["message"]
+    assert told["message"] == "ValueError: bad data"
+    assert "in main" in told["extraInfo"]["py_callstack"]
+
+
 def test_logs_go_to_files(tmp_path):
     options = ["--nproc-per-node", 2, "--log-dir", tmp_path, "-r", "3"]
     done = launch(*options, "--no-python", "sh", "-c", "echo $RANK; echo err >&2")
@@ -116,6 +199,35 @@ class TestPrograms:
         assert done.returncode == 0, done.stderr
         assert "restart 1: rank 0 was killed by SIGKILL" in done.stderr
         assert done.stdout.count("of 2") >= 2
+
+    def test_a_restart_goes_on_from_the_last_whole_checkpoint(self, tmp_path):
+        """Killed in a forward, in a backward and in a save, it gets where it gets undisturbed."""
+        path = tmp_path / "train.py"
+        path.write_text(TRAINING)
+
+        def trained(name, *faults):
+            options = ["--nproc-per-node", 2, "--max-restarts", len(faults)]
+            done = launch(*options, path, tmp_path / name, *faults, timeout=120)
+            assert done.returncode == 0, done.stderr
+            lines = [line.split("]: ", 1)[1] for line in done.stdout.splitlines()]
+            begun = [int(line.split()[1]) for line in lines if line.startswith("from")]
+            return [line for line in lines if line.startswith("weights")], begun, done.stderr
+
+        expected, begun, _ = trained("undisturbed")
+        assert begun == [0, 0]
+        assert expected[0] == expected[1]
+        found, begun, errors = trained("killed", "backward:1:2", "forward:0:3", "save:1:4")
+        assert found == expected
+        assert begun == [0, 0, 2, 2, 3, 3, 4, 4]
+        assert errors.count("was killed by SIGKILL") == 3
+
+    def test_the_older_launcher_gives_the_local_rank(self, tmp_path):
+        path = tmp_path / "train.py"
+        path.write_text("import sys; sys.stdout.write(f'{sys.argv[1:]}\\n')")
+        done = launch("--nproc-per-node", 2, path, "-x", module="rushlight.distributed.launch")
+        assert done.returncode == 0, done.stderr
+        words = sorted(line.split(": ", 1)[1] for line in done.stdout.splitlines())
+        assert words == [f"['--local-rank={r}', '-x']" for r in (0, 1)]
 
     def test_two_machines(self, script):
         """Two launchers meet; here they are on one machine."""

@@ -15,6 +15,7 @@ from rushlight.distributed.fsdp import (
     StateDictType,
     fully_shard,
 )
+from rushlight.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from rushlight.distributed.fsdp.wrap import ModuleWrapPolicy
 from rushlight.distributed.optim import ZeroRedundancyOptimizer
 from rushlight.distributed.tensor import DTensor
@@ -306,3 +307,102 @@ def wrapper(rank, size):
 
 def test_fully_sharded_data_parallel():
     run(wrapper, 2)
+
+
+def from_meta(rank, size):
+    """Shapes first, then the parts, then the numbers."""
+
+    def net(device=None):
+        layers = [nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)]
+        if device is not None:
+            with torch.device(device):
+                layers = [nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)]
+        return nn.Sequential(*layers)
+
+    x = torch.ones(4, 3)
+    torch.manual_seed(0)
+    expected = net()
+    model = net("meta")
+    fully_shard(model[0])
+    fully_shard(model)
+    with pytest.raises(RuntimeError, match="parameters are on the meta device"):
+        model(x)
+    model.to_empty(device="cpu")
+    torch.manual_seed(rank)  # the numbers of rank 0 count
+    for layer in (model[0], model[2]):
+        layer.reset_parameters()
+    optimizers = [torch.optim.SGD(m.parameters(), 0.1) for m in (model, expected)]
+    for _ in range(2):
+        for m, optimizer in zip((model, expected), optimizers, strict=True):
+            m(x).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    for p, e in zip(model.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(p.full_tensor(), e, rtol=0, atol=1e-6)
+
+    # Conversions and flags after fully_shard count, too.
+    model.double()
+    model[0].weight.requires_grad = False
+    model(x.double()).sum().backward()
+    assert model[0].weight.grad is None
+    assert model[0].bias.grad.dtype == torch.float64
+    model[0].weight.requires_grad = True
+    model(x.double()).sum().backward()
+    assert model[0].weight.grad is not None
+
+
+def test_a_model_without_elements_is_sharded_and_then_made():
+    run(from_meta, 2)
+
+
+def told_what_to_gather(rank, size):
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)])
+    expected = copy.deepcopy(model)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model[0].set_modules_to_forward_prefetch([model[1], model[2]])
+    model[2].set_modules_to_backward_prefetch([model[1], model[0]])
+    model.set_unshard_in_backward(True)
+    with pytest.raises(ValueError, match="can only prefetch"):
+        model[0].set_modules_to_forward_prefetch([nn.Linear(1, 1)])
+    for _ in range(2):
+        for m in (model, expected):
+            m(torch.ones(2, 4)).sum().backward()
+    for p, e in zip(model.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(p.grad.full_tensor(), e.grad, rtol=0, atol=1e-5)
+    for container in (nn.ModuleList([nn.Linear(1, 1)]), nn.ModuleDict({"a": nn.Linear(1, 1)})):
+        with pytest.raises(ValueError, match="containers that do not implement forward"):
+            fully_shard(container)
+
+
+def test_what_is_gathered_ahead_can_be_told():
+    run(told_what_to_gather, 2)
+
+
+def scaled(rank, size):
+    """Every process skips a step for the infinity that one has in its part."""
+    for scaler in (ShardedGradScaler("cpu", init_scale=4.0), torch.GradScaler("cpu", 4.0)):
+        torch.manual_seed(0)
+        model = fully_shard(nn.Linear(3, 4))
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        before = model.weight.full_tensor().detach().clone()
+        scaler.scale(model(torch.ones(1, 3)).sum()).backward()
+        scaler.unscale_(optimizer)
+        assert (model.weight.grad.full_tensor() == 1).all()
+        scaler.step(optimizer)
+        scaler.update()
+        after = model.weight.full_tensor().detach().clone()
+        torch.testing.assert_close(after, before - 0.5)
+        optimizer.zero_grad()
+        weights = torch.tensor([1.0, 1.0, 1.0, float("inf")])  # of the last process's rows
+        scaler.scale((model(torch.ones(1, 3)) * weights).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(model.weight.full_tensor(), after)
+        assert scaler.get_scale() == 2.0
+
+
+def test_loss_scaling():
+    run(scaled, 2)

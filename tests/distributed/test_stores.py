@@ -145,15 +145,16 @@ def test_what_is_missing_in_the_environment_is_named(monkeypatch):
     [("node7", "node7"), ("a,b", "a"), ("gpu[03-05,9],x1", "gpu03"), ("n[1,5]", "n1")],
 )
 def test_the_first_machine_of_a_slurm_job(monkeypatch, nodes, host):
-    from rushlight.distributed import _rendezvous
+
+    rendezvous = sys.modules["rushlight.distributed.rendezvous"]
 
     monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
     monkeypatch.setenv("SLURM_JOB_ID", "41234")
     monkeypatch.setenv("SLURM_PROCID", "3")
     monkeypatch.setenv("SLURM_NTASKS", "8")
-    assert _rendezvous._slurm_host() == host
-    assert _rendezvous._slurm_port() == "21234"
-    assert _rendezvous._numbers(-1, -1, "env://") == (3, 8)
+    assert rendezvous._slurm_host() == host
+    assert rendezvous._slurm_port() == "21234"
+    assert rendezvous._numbers(-1, -1, "env://") == (3, 8)
 
 
 @pytest.mark.usefixtures("clean_environment")

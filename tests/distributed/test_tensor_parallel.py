@@ -1,5 +1,7 @@
 """Layers and tensors spread over processes compute what one process computes."""
 
+import copy
+
 import pytest
 
 import rushlight as torch
@@ -83,6 +85,139 @@ def tensors(rank, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_tensors(size):
     run(tensors, size)
+
+
+def leaves(rank, size):
+    """A leaf has its gradient as a DTensor, and optimizers step it."""
+    mesh = init_device_mesh("cpu", (size,))
+    ones = torch.ones(6, dtype=F64)
+    p = nn.Parameter(distribute_tensor(ones, mesh, [Shard(0)]))
+    t = distribute_tensor(ones, mesh, [Shard(0)]).requires_grad_()
+    given = distribute_tensor(ones.clone().requires_grad_(), mesh, [Shard(0)])
+    made = spread_ones(6, dtype=F64, device_mesh=mesh, placements=[Shard(0)], requires_grad=True)
+    for leaf in (p, t, given, made, copy.deepcopy(t)):
+        assert leaf.is_leaf
+        (leaf * leaf).sum().backward()
+        assert isinstance(leaf.grad, DTensor)
+        assert leaf.grad.placements == leaf.placements
+        close([leaf.grad], [2 * ones])
+        torch.optim.SGD([leaf], 0.1).step()
+        close([leaf], [0.8 * ones])
+        leaf.grad = None
+    again = nn.Parameter(p)
+    (again * 2).sum().backward()
+    close([again, again.grad], [p.full_tensor(), 2 * ones])
+    assert isinstance(p, nn.Parameter)
+    assert not (p * p).is_leaf
+
+    # A flag that is set counts, and a plain tensor keeps its own.
+    p.requires_grad = False
+    assert not (p * 2).requires_grad
+    p.requires_grad = True
+    (p * 3).sum().backward()
+    close([p.grad], [3 * ones])
+    plain = torch.ones(2)
+    DTensor.from_local(plain, mesh, [Shard(0)]).requires_grad_()
+    assert not plain.requires_grad
+    plain.requires_grad_()
+    (DTensor.from_local(plain, mesh, [Shard(0)]) * 2).sum().backward()
+    assert plain.grad.tolist() == [2.0, 2.0]
+
+    # Hooks, gradients of what is no leaf, gradients of gradients.
+    t = distribute_tensor(ones, mesh, [Shard(0)]).requires_grad_()
+    seen = []
+    t.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.full_tensor().sum()))
+    y = t * 3
+    y.retain_grad()
+    y.register_hook(lambda g: g * 2)
+    (y * y).sum().backward()
+    close([t.grad, seen[0]], [36 * ones, torch.tensor(216.0, dtype=F64)])
+    t.grad = None
+    (t**3).sum().backward(create_graph=True)
+    first, t.grad = t.grad, None
+    first.sum().backward()
+    close([t.grad], [6 * ones])
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_leaves(size):
+    run(leaves, size)
+
+
+def checked(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+    with pytest.raises(ValueError, match="Inconsistent tensor metadata"):
+        DTensor.from_local(torch.ones(2 + rank), mesh, [Shard(0)], run_check=True)
+    mine = torch.full((2,), float(rank))
+    same = DTensor.from_local(mine, mesh, [Replicate()], run_check=True)
+    assert same.to_local().tolist() == [0.0, 0.0]
+    parts = DTensor.from_local(torch.ones(2), mesh, [Shard(0)], run_check=True)
+    assert parts.shape == (2 * size,)
+
+
+def test_parts_are_compared_where_asked():
+    run(checked, 2)
+
+
+def plans(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+
+    def net():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 4))
+
+    x = torch.ones(2, 4)
+    for plan in ({"*": ColwiseParallel(output_layouts=Replicate())},
+                 {"": PrepareModuleOutput(output_layouts=Replicate(),
+                                          desired_output_layouts=Replicate()),
+                  "0": ColwiseParallel(), "1": RowwiseParallel()}):  # fmt: skip
+        close([parallelize_module(net(), mesh, plan)(x)], [net()(x)], atol=1e-6)
+    with pytest.warns(UserWarning, match=r"'nothing.\*' could not be resolved"):
+        parallelize_module(net(), mesh, {"nothing.*": ColwiseParallel()})
+    with pytest.raises(TypeError, match="for parallelize_plan"):
+        parallelize_module(net(), mesh, "colwise")
+    with pytest.raises(TypeError, match="for parallelize_plan"):
+        parallelize_module(net(), mesh, {"0": "colwise"})
+
+    # Each process gives its part of the indices, unless the style says that it has them whole.
+    table = parallelize_module(nn.Embedding(7, 3), mesh, RowwiseParallel())
+    assert table(torch.tensor([1, 5])).shape == (2 * size, 3)
+
+    # What has no elements yet.
+    def rows(name, module, mesh):
+        for key, p in list(module._parameters.items()):
+            module.register_parameter(key, nn.Parameter(distribute_tensor(p, mesh, [Shard(0)])))
+
+    layer = distribute_module(nn.Linear(3, 4, device="meta"), mesh, rows)
+    assert layer.weight.is_meta
+    layer.to_empty(device="cpu")
+    torch.manual_seed(rank)  # the numbers of rank 0 count
+    layer.reset_parameters()
+    torch.manual_seed(0)
+    expected = nn.Linear(3, 4)
+    close([layer.weight, layer.bias], [expected.weight, expected.bias], 0)
+    part = layer.weight.to_local().shape
+    assert layer.weight.double().placements == (Shard(0),)
+    layer.double()
+    assert layer.weight.to_local().shape == part
+    assert (layer.weight.dtype, layer.weight.to_local().dtype) == (F64, F64)
+    norm = distribute_module(nn.BatchNorm1d(3), mesh)
+    assert isinstance(norm.running_mean, DTensor)
+
+    # Terms that are not summed.
+    mine = torch.tensor([rank + 1.0, -rank])
+    for op, found in (("max", [size, 0.0]), ("min", [1.0, 1.0 - size])):
+        terms = DTensor.from_local(mine, mesh, [Partial(op)])
+        assert terms.full_tensor().tolist() == found
+        close([terms.redistribute(mesh, [Shard(0)])], [torch.tensor(found)])
+    mine.requires_grad_()
+    with pytest.raises(RuntimeError, match=r"Partial\(max\) of a tensor that requires grad"):
+        DTensor.from_local(mine, mesh, [Partial("max")]).full_tensor()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_plans_and_modules_without_elements(size):
+    run(plans, size)
 
 
 def blocks(rank, size):
@@ -178,7 +313,10 @@ def layers(rank, size):
         "embed": ColwiseParallel(output_layouts=Replicate()),
         "head": ColwiseParallel(use_local_output=False),
     }
-    rows = {"embed": RowwiseParallel(), "head": RowwiseParallel(input_layouts=Replicate())}
+    rows = {
+        "embed": RowwiseParallel(input_layouts=Replicate()),
+        "head": RowwiseParallel(input_layouts=Replicate()),
+    }
     for plan in (megatron, sequence, spread_loss, rows):
         model = parallelize_module(Model(), mesh, plan)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -203,8 +341,6 @@ def layers(rank, size):
     whole = DTensor.from_local(out, mesh, [Shard(1)]).full_tensor()
     close([whole], [alone.down(torch.tanh(alone.up(x)))])
 
-    with pytest.raises(ValueError, match="no module of Model is named 'nothing'"):
-        parallelize_module(Model(), mesh, {"nothing": ColwiseParallel()})
     with pytest.raises(NotImplementedError, match="only support"):
         parallelize_module(nn.ReLU(), mesh, ColwiseParallel())
 

@@ -24,6 +24,13 @@ from rushlight.distributed._collectives import (
     reduce_scatter_tensor as reduce_scatter_tensor,
     scatter as scatter,
 )
+from rushlight.distributed._debug import (
+    DebugLevel as DebugLevel,
+    get_debug_level as get_debug_level,
+    set_debug_level as set_debug_level,
+    set_debug_level_from_env as set_debug_level_from_env,
+    supports_complex as supports_complex,
+)
 from rushlight.distributed._errors import (
     DistBackendError as DistBackendError,
     DistError as DistError,
@@ -72,10 +79,11 @@ from rushlight.distributed._point_to_point import (
     send as send,
 )
 from rushlight.distributed._reductions import ReduceOp as ReduceOp, reduce_op as reduce_op
-from rushlight.distributed._rendezvous import (
+from rushlight.distributed.rendezvous import (
     register_rendezvous_handler as register_rendezvous_handler,
     rendezvous as rendezvous,
 )
+from rushlight.distributed._single import absent as _absent
 from rushlight.distributed._stores import (
     FileStore as FileStore,
     HashStore as HashStore,
@@ -89,6 +97,8 @@ from rushlight.distributed.device_mesh import (
     DeviceMesh as DeviceMesh,
     init_device_mesh as init_device_mesh,
 )
+
+globals().update(_absent(__name__, ["Logger"]))
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -175,12 +185,16 @@ def __getattr__(name: str) -> Any:
         from rushlight.nn.parallel._buckets import GradBucket
 
         return GradBucket
+    if name == "BuiltinCommHookType":
+        from rushlight.distributed.algorithms import ddp_comm_hooks
+
+        return ddp_comm_hooks.BuiltinCommHookType
     from rushlight._missing import MissingAttribute
 
     raise MissingAttribute("rushlight.distributed", name)
 
 
 _MODULES = (
-    "algorithms", "checkpoint", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim",
-    "pipelining", "ray", "rpc", "run", "tensor",
+    "algorithms", "checkpoint", "device_mesh", "distributed_c10d", "elastic", "fsdp", "launch",
+    "launcher", "nn", "optim", "pipelining", "ray", "rpc", "run", "tensor", "utils",
 )  # fmt: skip

@@ -47,8 +47,11 @@ class Call:
             )
         self.engine = engine
 
-    def agree(self, tensor: Any = None, op: Any = None, *more: Any) -> None:
-        """Compares with what the others call: the name, and the size, dtype, operation, root."""
+    def agree(self, tensor: Any = None, op: Any = None, *more: Any, pairs: Any = None) -> None:
+        """Compares with what the others call: the name, and the size, dtype, operation, root.
+
+        ``pairs`` are a text, and the numbers of values for, and of, each process.
+        """
         lines = self.group._lines
         if lines is None:
             return
@@ -58,7 +61,7 @@ class Call:
             shape = tensor.shape
             what = (self.name, op, tensor.dtype, tensor.numel(), *more)
         try:
-            self.number = lines.enter(what, shape, self.site)
+            self.number = lines.enter(what, shape, self.site, pairs)
         except DistBackendError:
             self.group._mark_failed()
             raise
@@ -247,7 +250,9 @@ def start(name: str, group: Any) -> Call | None:
     return Call(name, the_group(group, name))
 
 
-def root(call: Call, rank: int | None, group_rank: int | None, what: str) -> int:
+def root(
+    call: Call, rank: int | None, group_rank: int | None, what: str, default: int | None = None
+) -> int:
     """The rank in the group of the process that a program names by either rank."""
     members = call.group
     if group_rank is not None:
@@ -256,7 +261,12 @@ def root(call: Call, rank: int | None, group_rank: int | None, what: str) -> int
         if not 0 <= group_rank < members.size():
             raise ValueError(f"{call.name}: group_{what} {group_rank} is not in the group")
         return int(group_rank)
-    rank = 0 if rank is None else int(rank)
+    rank = default if rank is None else rank
+    if rank is None:
+        raise ValueError(
+            f"{call.name}: Must specify global_rank or group_rank: give {what} or group_{what}"
+        )
+    rank = int(rank)
     if rank not in members._ranks:
         raise ValueError(
             f"{call.name}: Global rank {rank} is not part of group {members!r}: {what} is a rank "

@@ -17,6 +17,8 @@ def all_reduce(
 ) -> Any:
     """Combines a tensor over all processes; each has the result in its tensor.
 
+    Sparse tensors are summed, wherever each process has its elements.
+
     Args:
         tensor: input and output.
         op: ``ReduceOp.SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, ``BAND``, ``BOR``, ``BXOR``.
@@ -36,6 +38,11 @@ def all_reduce(
     if call is None:
         return None
     call.tensor(tensor)
+    if tensor.is_sparse:
+        from rushlight.distributed import _sparse
+
+        _sparse.all_reduce(tensor, op, group)
+        return call.run([], async_op, [tensor])
     return call.run([_all_reduce(call, tensor, op, not async_op)], async_op, [tensor])
 
 
@@ -75,6 +82,7 @@ def all_reduce_coalesced(
     if call is None:
         return None
     given = call.tensors([tensors] if hasattr(tensors, "numel") else tensors, "tensors")
+    _check_dtypes(call, given)
     return call.run([_all_reduce(call, t, op, False) for t in given], async_op, given)
 
 
@@ -271,20 +279,25 @@ def gather(
     if call is None:
         return None
     call.tensor(tensor)
-    to = root(call, dst, group_dst, "dst")
+    to = root(call, dst, group_dst, "dst", 0)
     send = call.memory(call.source(tensor))
+    count, none = call.group.size(), [0] * call.group.size()
+    sent = [tensor.numel() if r == to else 0 for r in range(count)]
+    told = str(list(tensor.shape))
     if call.group.rank() != to:
         if gather_list:
             raise ValueError("gather: gather_list must not be specified on non-destination ranks")
-        call.agree(None, None, tensor.dtype, f"dst={to}")
+        call.agree(None, None, tensor.dtype, f"dst={to}", pairs=(told, sent, none))
         return call.run([call.comm.Igatherv(send, None, root=to)], async_op)
     if gather_list is None:
         raise ValueError("gather: gather_list must be specified on destination rank")
     call.tensors(gather_list, "gather_list")
     _check_length(call, gather_list, "gather_list")
     _check_dtypes(call, [*gather_list, tensor])
-    call.agree(None, None, tensor.dtype, f"dst={to}")
-    into = call.memory(call.joined_target(gather_list), [t.numel() for t in gather_list])
+    counts = [t.numel() for t in gather_list]
+    told = f"{told}, gather_list={[list(t.shape) for t in gather_list]}"
+    call.agree(None, None, tensor.dtype, f"dst={to}", pairs=(told, sent, counts))
+    into = call.memory(call.joined_target(gather_list), counts)
     return call.run([call.comm.Igatherv(send, into, root=to)], async_op, [gather_list])
 
 
@@ -312,7 +325,7 @@ def scatter(
     if call is None:
         return None
     call.tensor(tensor)
-    from_ = root(call, src, group_src, "src")
+    from_ = root(call, src, group_src, "src", 0)
     send = None
     if call.group.rank() == from_:
         if scatter_list is None:
@@ -445,9 +458,10 @@ def all_to_all(
     _check_length(call, outputs, "output_tensor_list")
     _check_length(call, inputs, "input_tensor_list")
     _check_dtypes(call, [*outputs, *inputs])
-    send = call.memory(call.joined_source(inputs), [t.numel() for t in inputs])
-    into = call.memory(call.joined_target(outputs), [t.numel() for t in outputs])
-    call.agree(None, None, inputs[0].dtype)
+    sent, received = [t.numel() for t in inputs], [t.numel() for t in outputs]
+    send = call.memory(call.joined_source(inputs), sent)
+    into = call.memory(call.joined_target(outputs), received)
+    call.agree(None, None, inputs[0].dtype, pairs=_exchanged(sent, received))
     return call.run([call.comm.Ialltoallv(send, into)], async_op, outputs)
 
 
@@ -481,8 +495,13 @@ def all_to_all_single(
     received = _counts(call, output, output_split_sizes, "output")
     send = call.memory(call.source(input), sent)
     into = call.memory(call.target(output), received)
-    call.agree(None, None, input.dtype)
+    call.agree(None, None, input.dtype, pairs=_exchanged(sent, received))
     return call.run([call.comm.Ialltoallv(send, into)], async_op, [output])
+
+
+def _exchanged(sent: list[int], received: list[int]) -> tuple[str, list[int], list[int]]:
+    """What goes to whom, in words and in numbers."""
+    return f"sends {sent}, receives {received}", sent, received
 
 
 def _counts(call: Call, tensor: Any, sizes: Sequence[int] | None, what: str) -> list[int]:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from rushlight.distributed import _world
 from rushlight.distributed._backends import Backend, choose
 from rushlight.distributed._errors import DistBackendError
-from rushlight.distributed._rendezvous import rendezvous
 from rushlight.distributed._stores import HashStore, PrefixStore, Store, TCPStore
+from rushlight.distributed.rendezvous import rendezvous
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def gather_object(
     call = start("gather_object", group)
     if call is None:
         return
-    to = root(call, dst, group_dst, "dst")
+    to = root(call, dst, group_dst, "dst", 0)
     here = call.group.rank() == to
     if here and object_gather_list is None:
         raise ValueError("gather_object: object_gather_list must be given on rank dst")
@@ -122,7 +122,7 @@ def broadcast_object_list(
     call = start("broadcast_object_list", group)
     if call is None:
         return
-    from_ = root(call, src, group_src, "src")
+    from_ = root(call, src, group_src, "src", 0)
     here = call.group.rank() == from_
     on = call.group._main_device()
     data = _packed(list(object_list), on) if here else None
@@ -167,7 +167,7 @@ def scatter_object_list(
         raise ValueError(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
         )
-    from_ = root(call, src, group_src, "src")
+    from_ = root(call, src, group_src, "src", 0)
     size = call.group.size()
     parts, longest = [], 0
     if call.group.rank() == from_:

@@ -115,6 +115,8 @@ _half_ops: dict[tuple[str, str], Any] = {}
 
 def kind(op: Any, where: str) -> RedOpType:
     """The kind of what a program gave as ``op``."""
+    if op is RedOpType.PREMUL_SUM:
+        raise TypeError(f"{where}: PREMUL_SUM needs its factor: use _make_nccl_premul_sum(factor)")
     if isinstance(op, RedOpType):
         return op
     if isinstance(op, ReduceOp):

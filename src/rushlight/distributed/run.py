@@ -174,6 +174,8 @@ def _through_mpiexec(arguments: argparse.Namespace) -> int:
     """Starts the ranks by MPI's launcher, which ends all when one fails."""
     import subprocess
 
+    if getattr(arguments, "gives_local_rank", False):
+        raise ValueError("mpiexec gives no --local-rank: read LOCAL_RANK, and use --use-env")
     mpiexec = shutil.which("mpiexec")
     if mpiexec is None:
         raise ValueError("--launcher mpiexec: there is no mpiexec: pip install mpich")
@@ -305,9 +307,9 @@ class _Node:
         return int(self.store.get("count"))
 
     def _start(self, attempt: int) -> list[_agent.Rank]:
-        command = _command(self.arguments)
         ranks = []
         for local in range(self.local):
+            command = _command(self._arguments_of(local))
             shown = self.shown is None or local in self.shown
             ranks.append(
                 _agent.Rank(
@@ -319,6 +321,14 @@ class _Node:
                 )
             )
         return ranks
+
+    def _arguments_of(self, local: int) -> argparse.Namespace:
+        """What a rank is started with; the older launcher tells it its number."""
+        if not getattr(self.arguments, "gives_local_rank", False):
+            return self.arguments
+        given = vars(self.arguments)
+        words = [f"--local-rank={local}", *self.arguments.training_script_args]
+        return argparse.Namespace(**{**given, "training_script_args": words})
 
     def _environment(self, local: int, attempt: int) -> dict[str, str]:
         """What torchrun puts into the environment of a rank."""

@@ -37,6 +37,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         if data.layout is not strided:
             return data._as_parameter(requires_grad)
         kind = type(data)
+        if getattr(kind, "_is_spread", False):  # a DTensor
+            return data._as_parameter(requires_grad)
         if kind is Tensor or issubclass(kind, Parameter):
             return Tensor._make_subclass(cls, data.detach(), requires_grad)
         # A tensor of another class stays of that class, and is a parameter by its mark.

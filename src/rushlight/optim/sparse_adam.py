@@ -49,6 +49,11 @@ class SparseAdam(Optimizer):
         for i, group in enumerate(self.param_groups):
             for j, p in enumerate(group["params"]):
                 check(
+                    not p.is_sparse,
+                    f"Sparse params at indices [[{i}, {j}]]: SparseAdam requires dense parameter "
+                    "tensors",
+                )
+                check(
                     not p.is_complex(),
                     f"Complex params at indices [[{i}, {j}]]: SparseAdam does not support complex "
                     "parameters",

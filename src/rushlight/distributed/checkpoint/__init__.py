@@ -1,5 +1,11 @@
 """Checkpoints written and read by several processes, each its own part."""
 
+from rushlight.distributed.checkpoint.default_planner import (
+    DefaultLoadPlanner as DefaultLoadPlanner,
+)
+from rushlight.distributed.checkpoint.default_planner import (
+    DefaultSavePlanner as DefaultSavePlanner,
+)
 from rushlight.distributed.checkpoint.filesystem import FileSystemReader as FileSystemReader
 from rushlight.distributed.checkpoint.filesystem import FileSystemWriter as FileSystemWriter
 from rushlight.distributed.checkpoint.filesystem import StorageReader as StorageReader
@@ -16,8 +22,4 @@ from rushlight.distributed.checkpoint.state_dict_saver import save_state_dict as
 from rushlight.distributed.checkpoint.stateful import Stateful as Stateful
 from rushlight.distributed._single import absent as _absent
 
-from rushlight.distributed.checkpoint import default_planner as _default_planner
-
 globals().update(_absent(__name__, ["LoadPlan", "LoadPlanner", "SavePlan", "SavePlanner"]))
-DefaultLoadPlanner = vars(_default_planner)["DefaultLoadPlanner"]
-DefaultSavePlanner = vars(_default_planner)["DefaultSavePlanner"]

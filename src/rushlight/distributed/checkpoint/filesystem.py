@@ -23,6 +23,7 @@ class StorageWriter:
 
     def __init__(self, path: Any) -> None:
         self.path = os.fspath(path)
+        self.overwrite = True
 
 
 class StorageReader:
@@ -44,15 +45,18 @@ class StorageReader:
 
 
 class FileSystemWriter(StorageWriter):
-    """A folder to write to; the other options choose among ways of writing, and there is one.
+    """A folder to write to; with ``overwrite=False``, one that holds no checkpoint yet.
+
+    The other options choose among ways of writing, and there is one.
 
     >>> from rushlight.distributed.checkpoint import FileSystemWriter
     >>> FileSystemWriter("folder", single_file_per_rank=True).path
     'folder'
     """
 
-    def __init__(self, path: Any, **options: Any) -> None:
+    def __init__(self, path: Any, *, overwrite: bool = True, **options: Any) -> None:
         super().__init__(path)
+        self.overwrite = overwrite
 
 
 class FileSystemReader(StorageReader):

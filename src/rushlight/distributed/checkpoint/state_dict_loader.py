@@ -35,7 +35,8 @@ def load(
 
     Every process calls it, with its own parts of DTensors; the checkpoint may come from any number
     of processes. Objects with ``load_state_dict`` are given their state. Without a process group
-    one process loads whole tensors.
+    one process loads whole tensors. With ``DefaultLoadPlanner(allow_partial_load=True)`` as
+    ``planner``, what the checkpoint lacks stays as it is.
 
     >>> import rushlight as torch
     >>> import tempfile
@@ -51,7 +52,7 @@ def load(
     _, _, exchange = together(process_group, no_dist)
     error: BaseException | None = None
     try:
-        _load(state_dict, folder)
+        _load(state_dict, folder, getattr(planner, "allow_partial_load", False))
     except Exception as e:
         error = e
     failures = {r: e for r, e in enumerate(exchange(error)) if e is not None}
@@ -64,7 +65,7 @@ def load(
 load_state_dict = load
 
 
-def _load(state_dict: dict[str, Any], folder: str) -> None:
+def _load(state_dict: dict[str, Any], folder: str, partial: bool) -> None:
     metadata = Metadata.read(folder)
     files = _Files(folder)
     objects = {
@@ -78,7 +79,7 @@ def _load(state_dict: dict[str, Any], folder: str) -> None:
         if name not in metadata.tensors and name not in metadata.objects
         and not _is_empty(value)
     ]  # fmt: skip
-    if missing:
+    if missing and not partial:
         raise RuntimeError(
             f"Missing key in checkpoint state_dict: {', '.join(missing[:10])}"
             f"{' ...' if len(missing) > 10 else ''} ({folder!r} holds "

@@ -16,7 +16,7 @@ import rushlight
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed.checkpoint._entries import Part, flat, part_of
-from rushlight.distributed.checkpoint.metadata import Metadata, key_of
+from rushlight.distributed.checkpoint.metadata import NAME, Metadata, key_of
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def save(
     >>> state
     {'model': {'weight': tensor([1., 1.])}, 'epoch': 3}
     """
-    return _save(
-        list(flat(state_dict)), _folder(checkpoint_id, storage_writer), process_group, no_dist
-    )
+    folder = _folder(checkpoint_id, storage_writer)
+    entries = list(flat(state_dict))
+    return _save(entries, folder, process_group, no_dist, _overwrites(storage_writer))
 
 
 save_state_dict = save
@@ -99,7 +99,13 @@ def _folder(checkpoint_id: Any, storage: Any) -> str:
     return os.fspath(place)
 
 
-def _save(entries: list[tuple[str, Any, Any]], folder: str, group: Any, alone: bool) -> Metadata:
+def _overwrites(storage: Any) -> bool:
+    return getattr(storage, "overwrite", True)
+
+
+def _save(
+    entries: list[tuple[str, Any, Any]], folder: str, group: Any, alone: bool, overwrite: bool
+) -> Metadata:
     rank, world, exchange = together(group, alone)
     mine, described = _described(entries)
     token = secrets.token_hex(4)
@@ -109,6 +115,8 @@ def _save(entries: list[tuple[str, Any, Any]], folder: str, group: Any, alone: b
     metadata, writers = _planned([d for _, d in everyone], files)
     error: BaseException | None = None
     try:
+        if not overwrite and os.path.exists(os.path.join(folder, NAME)):
+            raise RuntimeError(f"Checkpoint already exists and overwrite=False: {folder!r}")
         os.makedirs(folder, exist_ok=True)
         content = {key: mine[key]() for key, writer in writers.items() if writer == rank}
         if content:
@@ -237,7 +245,9 @@ def async_save(
     ]
     pool = ThreadPoolExecutor(max_workers=1)
     try:
-        return pool.submit(_save, entries, folder, process_group, no_dist)
+        return pool.submit(
+            _save, entries, folder, process_group, no_dist, _overwrites(storage_writer)
+        )
     finally:
         pool.shutdown(wait=False)
 

@@ -10,6 +10,7 @@ from rushlight._C import Tensor
 from rushlight.autograd import Function
 from rushlight.distributed.fsdp._group import ParameterGroup, ShardedParameter
 from rushlight.distributed.tensor._dtensor import DTensor
+from rushlight.nn import ModuleDict, ModuleList
 from rushlight.nn.modules.module import Module
 from rushlight.utils import _pytree
 
@@ -105,12 +106,19 @@ class State:
         self.auto_reshard = False  # fully_shard was not told: all but the root are freed
         self.awaits_reduction = False
         self.depth = 0
+        self.next_forward: list[State] | None = None  # which groups to gather ahead, if told
+        self.next_backward: list[State] | None = None
         for p in group.parameters:
-            if p.whole.requires_grad:
-                p.whole.register_post_accumulate_grad_hook(self._note(id(p)))
+            self._watch(p)
+        group.on_whole = self._watch
         first, last = modules[0], modules[-1]
         first.register_forward_pre_hook(self.before_forward, prepend=True, with_kwargs=True)
         last.register_forward_hook(self.after_forward, prepend=False)
+
+    def _watch(self, p: ShardedParameter) -> None:
+        # A parameter that is frozen and trained again has one hook.
+        if p.whole.requires_grad and not p.whole._post_accumulate_grad_hooks:
+            p.whole.register_post_accumulate_grad_hook(self._note(id(p)))
 
     def _shared(self) -> Context:
         if self.context is None:
@@ -125,6 +133,13 @@ class State:
                         state.context = context
         return self.context
 
+    def _ahead(self, step: int, told: list[State] | None) -> list[State]:
+        """The groups to gather while this one computes."""
+        if told is not None:
+            return told
+        following = self._shared().after(self, step)
+        return [] if following is None else [following]
+
     # -- forward -----------------------------------------------------------------------------------
 
     def before_forward(self, module: Module, args: Any, kwargs: Any) -> Any:
@@ -136,8 +151,7 @@ class State:
         if not recomputes:
             if self not in context.seen:
                 context.seen.append(self)
-            following = context.after(self, +1)
-            if following is not None:
+            for following in self._ahead(+1, self.next_forward):
                 following.group.gather()
         args, kwargs = self._cast((args, kwargs), self.group.policy)
         if _C.is_grad_enabled() and not recomputes:
@@ -195,8 +209,7 @@ class State:
         context.begin_backward()
         self.awaits_reduction = True
         self.group.unshard()
-        following = context.after(self, -1)
-        if following is not None and not following.group.whole:
+        for following in self._ahead(-1, self.next_backward):
             following.group.gather()
 
     def _note(self, number: int) -> Callable[[Tensor], None]:
@@ -314,7 +327,31 @@ class FSDPModule:
         for state in self._states(True):
             state.group.divisor = factor  # type: ignore[assignment]
 
+    def set_modules_to_forward_prefetch(self, modules: list[FSDPModule]) -> None:
+        """Which modules' parameters are gathered while this one runs; the next one if not told."""
+        self._fsdp_state.next_forward = _states_of(modules)
+
+    def set_modules_to_backward_prefetch(self, modules: list[FSDPModule]) -> None:
+        """The same for the backward pass."""
+        self._fsdp_state.next_backward = _states_of(modules)
+
+    def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
+        """Accepted: parameters are gathered in a backward pass whether it reads them or not."""
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        self.reshard()  # what is converted is the part
+        return super()._apply(*args, **kwargs)  # type: ignore[misc]
+
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+
+def _states_of(modules: list[FSDPModule]) -> list[State]:
+    wrong = [m for m in modules if not isinstance(m, FSDPModule)]
+    if wrong:
+        raise ValueError(
+            f"fully_shard: can only prefetch modules that it was called on, got {wrong[0]}"
+        )
+    return [m._fsdp_state for m in modules]
 
 
 def fully_shard(
@@ -353,6 +390,11 @@ def fully_shard(
 
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
+    for each in modules:
+        if isinstance(each, (ModuleList, ModuleDict)) and type(each).forward is Module.forward:
+            raise ValueError(
+                f"fully_shard does not support containers that do not implement forward: {each}"
+            )
     if any(isinstance(m, FSDPModule) for m in modules):
         raise AssertionError("fully_shard has already been applied to this module")
     found = _parameters(modules, ignored_params or set())

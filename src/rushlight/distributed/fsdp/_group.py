@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import rushlight
 from rushlight import distributed as dist
-from rushlight.distributed.tensor._dtensor import DTensorParameter, add_grad
+from rushlight.distributed.tensor._dtensor import DTensorParameter
+from rushlight.distributed.tensor._leaves import add_grad
 from rushlight.distributed.tensor._parts import own_part
 from rushlight.distributed.tensor.placement_types import Replicate, Shard, bounds
 from rushlight.nn.parameter import Parameter
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rushlight._C import Tensor
@@ -45,11 +47,40 @@ class ShardedParameter:
         self.sharded.requires_grad_(parameter.requires_grad)
         self.rows = end - start
         self.width = -(-rows // world) * parameter[0:1].numel()  # numbers of a full part
+        self.world = world
+        self.make_whole(dtype)
+
+    def make_whole(self, dtype: Any) -> None:
+        """Makes the tensor that ``fill`` fills."""
+        local, shape = self.sharded._local_tensor, self.sharded.shape
         # The last parts may be short: the memory holds full ones.
-        self.padded = rushlight.empty(world, self.width, dtype=dtype, device=parameter.device)
-        whole = self.padded.view(-1)[: parameter.numel()].view(parameter.shape)
-        self.whole = Parameter(whole, requires_grad=parameter.requires_grad)
+        self.padded = rushlight.empty(self.world, self.width, dtype=dtype, device=local.device)
+        whole = self.padded.view(-1)[: shape.numel()].view(shape)
+        self.whole = Parameter(whole, requires_grad=local.requires_grad)
         self.bytes = self.padded.untyped_storage().nbytes()
+
+    def adopt(self, param_dtype: Any) -> bool:
+        """Takes what conversions and loading have put into the module; whether it was new."""
+        module, name = self.owners[0]
+        found: Any = module._parameters[name]
+        if not isinstance(found, DTensorParameter):
+            raise RuntimeError(
+                f"fully_shard: parameter {name!r} was replaced by a {type(found).__name__}: put "
+                "DTensors in its place, as distribute_tensor makes them"
+            )
+        local = found._local_tensor
+        dtype = param_dtype or local.dtype
+        if found is not self.sharded:
+            self.sharded = found
+            self.place(found)
+        elif (self.padded.dtype, self.padded.device) == (dtype, local.device):
+            if self.whole.requires_grad != local.requires_grad:
+                self.whole.requires_grad_(local.requires_grad)
+                return True
+            return False
+        self.make_whole(dtype)
+        self.free()
+        return True
 
     def place(self, tensor: Tensor) -> None:
         for module, name in self.owners:
@@ -58,6 +89,8 @@ class ShardedParameter:
     # Tensors saved for backward are to find the numbers they were saved with, back in their place:
     # neither step counts as a change.
     def free(self) -> None:
+        if self.padded.is_meta:
+            return
         version = self.padded._version
         self.padded.untyped_storage().resize_(0)
         self.padded._version = version
@@ -91,12 +124,32 @@ class ParameterGroup:
         self.reducing: list[tuple[Any, ...]] = []
         self.entered = 0  # calls whose inputs' gradients are still to come
         self.arrived: set[int] = set()
-        # One collective carries one dtype.
-        kinds: dict[Any, list[ShardedParameter]] = {}
+        self.on_whole: Callable[[ShardedParameter], None] | None = None  # a new one was made
         for p in parameters:
-            kinds.setdefault((p.whole.dtype, p.sharded.dtype), []).append(p)
             p.free()
+        self._sort()
+
+    def _sort(self) -> None:
+        """One collective carries one dtype."""
+        kinds: dict[Any, list[ShardedParameter]] = {}
+        for p in self.parameters:
+            kinds.setdefault((p.whole.dtype, p.sharded.dtype), []).append(p)
         self.kinds = list(kinds.values())
+
+    def _adopt(self) -> None:
+        changed = [p for p in self.parameters if p.adopt(self.policy.param_dtype)]
+        for p in changed:
+            if p.padded.is_meta:
+                continue
+            if self.on_whole is not None:
+                self.on_whole(p)
+        if changed:
+            self._sort()
+        if any(p.padded.is_meta for p in self.parameters):
+            raise RuntimeError(
+                "fully_shard: parameters are on the meta device, so there is nothing to gather: "
+                "call module.to_empty(device=...) and initialise them, or load a checkpoint"
+            )
 
     # -- gathering ---------------------------------------------------------------------------------
 
@@ -104,6 +157,7 @@ class ParameterGroup:
         """Begins to gather; ``unshard`` waits for it."""
         if self.whole or self.gathering is not None:
             return
+        self._adopt()
         self.gathering = []
         with rushlight.no_grad():
             for kind in self.kinds:

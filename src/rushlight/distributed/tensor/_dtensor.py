@@ -12,7 +12,7 @@ import rushlight
 from rushlight import _C
 from rushlight import distributed as dist
 from rushlight._C import Tensor
-from rushlight.distributed.tensor import _parts
+from rushlight.distributed.tensor import _leaves, _parts
 from rushlight.distributed.tensor.placement_types import (
     Partial,
     Placement,
@@ -46,6 +46,8 @@ class DTensor(Tensor):
     _local_tensor: Tensor
     _mesh: Any
     _placements: tuple[Placement, ...]
+    _is_spread = True
+    _collects: Tensor | None = None  # the part whose gradients become this tensor's
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -91,8 +93,13 @@ class DTensor(Tensor):
         stride: Any = None,
         grad_placements: Any = None,
     ) -> DTensor:
-        """The DTensor of which this is the part here; ``shape`` tells when parts differ in size."""
+        """The DTensor of which this is the part here; ``shape`` tells when parts differ in size.
+
+        ``run_check`` compares the parts of all processes, and takes whole ones from the first.
+        """
         placements = _normal(placements, device_mesh, local_tensor.dim())
+        if run_check:
+            local_tensor = _checked(local_tensor, device_mesh, placements, shape is None)
         if shape is None:
             shape = list(local_tensor.shape)
             for k, placement in enumerate(placements):
@@ -125,7 +132,7 @@ class DTensor(Tensor):
         for k in reversed(range(self._mesh.ndim)):
             if now[k] != wanted[k] and not now[k].is_replicate():
                 partial = now[k].is_partial()
-                straight = partial and k == self._mesh.ndim - 1
+                straight = partial and k == self._mesh.ndim - 1 and _is_sum(now[k])
                 straight &= not isinstance(wanted[k], _StridedShard)
                 target = wanted[k] if straight else Replicate()
                 local = self._undone(local, k, now[k], target, now)
@@ -146,10 +153,10 @@ class DTensor(Tensor):
     ) -> Tensor:
         group = self._mesh.get_group(k)
         if isinstance(now, Partial):
+            if not _is_sum(now):
+                return _parts.reduced(local, now.reduce_op, group)
             if now.reduce_op == "avg":
                 local = local / self._mesh.size(k)
-            elif now.reduce_op != "sum":
-                raise RuntimeError(f"redistribute: {now} is not supported: use Partial('sum')")
             if isinstance(target, Shard):
                 return _parts.ScatterSum.apply(local, target.dim, group)
             return _parts.Sum.apply(local, group)
@@ -178,16 +185,53 @@ class DTensor(Tensor):
             local = self._local_tensor.detach().clone()
         local.requires_grad_(self._local_tensor.requires_grad)
         made = DTensor._wrap(type(self), local, self._mesh, self._placements, self.shape)
-        memo[id(self)] = made
+        memo[id(self)] = _leaves.track(made)
         return made
 
     def requires_grad_(self, requires_grad: bool = True) -> DTensor:
         """Whether gradients are wanted, of the part here."""
-        self._local_tensor.requires_grad_(requires_grad)
+        local = self._local_tensor
+        if local.is_leaf and not _leaves.is_tracked(self) and local.requires_grad != requires_grad:
+            # The tensor that the program gave keeps its own flag and gradient.
+            local = self._local_tensor = local.detach()
+        local.requires_grad_(requires_grad)
+        _leaves.track(self)
         _C._disabled_torch_function_impl(
             Tensor.requires_grad_, (DTensor,), (self, requires_grad), {}
         )
         return self
+
+    def _get_requires_grad(self) -> bool:
+        return self._local_tensor.requires_grad
+
+    def _set_requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    requires_grad = property(_get_requires_grad, _set_requires_grad)
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._local_tensor.is_leaf
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._local_tensor.grad_fn
+
+    def retain_grad(self) -> None:
+        """Keeps the gradient of a DTensor that is no leaf, too."""
+        _leaves.retain(self)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """Calls ``hook`` with the gradient, a DTensor; what it returns replaces it."""
+        return self._local_tensor.register_hook(_leaves.on_gradient(self, hook))
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
+        """Calls ``hook`` with the DTensor, a leaf, when its gradient has come."""
+        return _leaves.after_gradient(self, hook)
+
+    def _as_parameter(self, requires_grad: bool) -> Any:
+        made = DTensorParameter(self._local_tensor, self._mesh, self._placements, self.shape)
+        return made.requires_grad_(requires_grad)
 
     def detach(self) -> DTensor:
         return self._like(self._local_tensor.detach())
@@ -197,6 +241,8 @@ class DTensor(Tensor):
 
     def _set_data(self, value: Any) -> None:
         self._local_tensor.data = value._local_tensor
+        if value.dtype != self.dtype:
+            _set_plain_data(self, value)
 
     data = property(_get_data, _set_data)
 
@@ -211,6 +257,15 @@ class DTensor(Tensor):
 
     def item(self) -> Any:
         return self.full_tensor().item()
+
+    def __bool__(self) -> bool:
+        return bool(self.full_tensor())
+
+    def __int__(self) -> int:
+        return int(self.full_tensor())
+
+    def __float__(self) -> float:
+        return float(self.full_tensor())
 
     def tolist(self) -> Any:
         return self.full_tensor().tolist()
@@ -249,20 +304,7 @@ class DTensorParameter(DTensor, Parameter):
 
     @classmethod
     def _of(cls, local: Tensor, mesh: Any, placements: Any, shape: Any) -> Any:
-        made = DTensor._wrap(cls, local, mesh, placements, shape)
-        if local.requires_grad:
-            import weakref
-
-            owner = weakref.ref(made)
-
-            def collect(part: Tensor) -> None:
-                parameter = owner()
-                if parameter is not None:
-                    add_grad(parameter, part.grad)
-                    part.grad = None
-
-            local.register_post_accumulate_grad_hook(collect)
-        return made
+        return _leaves.track(DTensor._wrap(cls, local, mesh, placements, shape))
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + DTensor.__repr__(self)
@@ -275,15 +317,14 @@ class DTensorParameter(DTensor, Parameter):
         return made
 
 
-def add_grad(parameter: Any, part: Any) -> None:
-    """Adds the part of a gradient to a parameter's."""
-    with rushlight.no_grad():
-        if parameter.grad is None:
-            parameter.grad = DTensor._wrap(
-                DTensor, part.detach(), parameter._mesh, parameter._placements, parameter.shape
-            )
-        else:
-            parameter.grad._local_tensor.add_(part)
+def _is_sum(placement: Placement) -> bool:
+    return isinstance(placement, Partial) and placement.reduce_op in ("sum", "avg")
+
+
+def _set_plain_data(t: DTensor, value: DTensor) -> None:
+    """Gives the tensor that stands for the whole another dtype."""
+    with _C.DisableTorchFunctionSubclass():
+        vars(Tensor)["data"].__set__(t, value)
 
 
 _OF_SHAPE = {
@@ -300,7 +341,7 @@ def _is_pointwise(name: str) -> bool:
         # Ops that fill or copy elements are no formulas, but work element by element.
         _pointwise.update(("clone", "copy", "zero", "fill", "to", "zeros_like", "ones_like",
                            "empty_like", "full_like", "float", "double", "half", "bfloat16",
-                           "contiguous"))  # fmt: skip
+                           "contiguous", "_to_copy", "type", "cpu", "cuda"))  # fmt: skip
     return name.rstrip("_") in _pointwise
 
 
@@ -335,12 +376,16 @@ def _on_parts(func: Any, name: str, layout: DTensor, leaves: list[Any], spec: An
     if name.endswith("_") and not name.endswith("__"):
         func(*args, **kwargs)
         return leaves[0]
-    return _pytree.tree_map(
-        lambda t: layout._like(t) if isinstance(t, Tensor) else t, func(*args, **kwargs)
-    )
+    results = func(*args, **kwargs)
+    for t in leaves:
+        if isinstance(t, DTensor) and results is t._local_tensor:
+            return t
+    return _pytree.tree_map(lambda t: layout._like(t) if isinstance(t, Tensor) else t, results)
 
 
 def _on_wholes(func: Any, name: str, spread: list[DTensor], leaves: list[Any], spec: Any) -> Any:
+    if name in _RANDOM and not (_C.is_grad_enabled() and leaves[0].requires_grad):
+        return _fill_randomly(func, leaves, spec)
     if name.endswith("_") and not name.endswith("__"):
         raise RuntimeError(
             f"{name}: cannot write to a part of a tensor: work on to_local(), or on full_tensor() "
@@ -357,6 +402,24 @@ def _on_wholes(func: Any, name: str, spread: list[DTensor], leaves: list[Any], s
         return DTensor._wrap(DTensor, t, mesh, [Replicate()] * mesh.ndim, t.shape)
 
     return _pytree.tree_map(whole, func(*args, **kwargs))
+
+
+_RANDOM = {
+    "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_",
+    "random_",
+}  # fmt: skip
+
+
+def _fill_randomly(func: Any, leaves: list[Any], spec: Any) -> DTensor:
+    """The numbers that the first process's generator gives for the whole."""
+    t = leaves[0]
+    whole = rushlight.empty(t.shape, dtype=t.dtype, device=t._local_tensor.device)
+    args, kwargs = spec.unflatten([whole, *leaves[1:]])
+    func(*args, **kwargs)
+    with rushlight.no_grad():
+        spread = distribute_tensor(whole, t._mesh, t._placements)
+        t._local_tensor.copy_(spread._local_tensor)
+    return t
 
 
 def _norm(func: Any, t: DTensor, args: Any, kwargs: Any) -> Any:
@@ -382,6 +445,26 @@ def _norm(func: Any, t: DTensor, args: Any, kwargs: Any) -> Any:
     if order != float("inf"):
         value = value.pow(1.0 / order)
     return DTensor._wrap(DTensor, value, t._mesh, [Replicate()] * t._mesh.ndim, value.shape)
+
+
+def _checked(local: Tensor, mesh: Any, placements: list[Placement], shapes: bool) -> Tensor:
+    """The part, compared with those of the others; whole tensors become the first process's."""
+    mine = [str(local.dtype), local.requires_grad]
+    mine += [list(local.shape), list(local.stride())] if shapes else []
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, mine)
+    for rank, other in enumerate(everyone):
+        if other != everyone[0]:
+            raise ValueError(
+                "DTensor.from_local: Inconsistent tensor metadata (including shape and stride) "
+                f"across ranks. Rank 0 has {everyone[0]}, rank {rank} has {other}: give shape and "
+                "stride if parts differ in size"
+            )
+    whole = [mesh.get_group(k) for k, p in enumerate(placements) if p.is_replicate()]
+    local = local.contiguous() if whole else local
+    for group in whole:
+        dist.broadcast(local.detach(), group_src=0, group=group)
+    return local
 
 
 def _normal(placements: Any, mesh: Any, dims: int) -> list[Placement]:
@@ -420,7 +503,7 @@ def distribute_tensor(
     with rushlight.no_grad():
         for k, placement in enumerate(placements):
             group = device_mesh.get_group(k)
-            if src_data_rank is not None and local.numel():
+            if src_data_rank is not None and local.numel() and not local.is_meta:
                 local = local.contiguous()
                 dist.broadcast(local, dist.get_global_rank(group, src_data_rank), group=group)
             if isinstance(placement, (Shard, _StridedShard)):
@@ -429,7 +512,7 @@ def distribute_tensor(
         made = DTensorParameter(local, device_mesh, placements, tensor.shape)
         return made.requires_grad_(tensor.requires_grad)
     local.requires_grad_(tensor.requires_grad)
-    return DTensor._wrap(DTensor, local, device_mesh, placements, tensor.shape)
+    return _leaves.track(DTensor._wrap(DTensor, local, device_mesh, placements, tensor.shape))
 
 
 def distribute_module(
@@ -450,14 +533,16 @@ def distribute_module(
     True
     >>> torch.distributed.destroy_process_group()
     """
+    whole = [Replicate()] * device_mesh.ndim
     for name, child in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, child, device_mesh)
         for key, p in child._parameters.items():
             if p is not None and not isinstance(p, DTensor):
-                child.register_parameter(
-                    key, distribute_tensor(p, device_mesh, [Replicate()] * device_mesh.ndim)
-                )
+                child.register_parameter(key, distribute_tensor(p, device_mesh, whole))
+        for key, buffer in child._buffers.items():
+            if buffer is not None and not isinstance(buffer, DTensor):
+                child._buffers[key] = distribute_tensor(buffer, device_mesh, whole)
     if input_fn is not None:
         module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, device_mesh))
     if output_fn is not None:

@@ -65,6 +65,20 @@ def summed(t: Tensor, group: Any) -> Tensor:
     return t
 
 
+def reduced(t: Tensor, op: str, group: Any) -> Tensor:
+    """The largest, smallest or product of everyone's tensors, without a history."""
+    if rushlight.is_grad_enabled() and t.requires_grad:
+        raise RuntimeError(
+            f"redistribute: Partial({op}) of a tensor that requires grad: gradients of terms are "
+            "those of sums: use Partial('sum'), or detach() it"
+        )
+    if op not in ("max", "min", "product"):
+        raise RuntimeError(f"redistribute: Partial({op}): sum, avg, max, min and product are known")
+    t = t.detach().clone(memory_format=rushlight.contiguous_format)
+    dist.all_reduce(t, op=getattr(dist.ReduceOp, op.upper()), group=group)
+    return t
+
+
 class Gather(Function):
     """Parts become the whole; every process has the whole gradient and takes its part of it."""
 

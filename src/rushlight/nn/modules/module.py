@@ -344,7 +344,8 @@ class Module(TraversalMethods, StateMethods):
                 if made.device == param.device:
                     param.data = made
                 else:  # another tensor: who holds the old one keeps it
-                    param = type(param)(made, param.requires_grad)
+                    kind: Any = Parameter if getattr(param, "_is_spread", False) else type(param)
+                    param = kind(made, param.requires_grad)
                 if grad is not None:
                     param.grad = None
                     flag = grad.requires_grad

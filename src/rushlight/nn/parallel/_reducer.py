@@ -31,7 +31,9 @@ class Reducer:
         caps: Sequence[int],
         as_views: bool = False,
         static: bool = False,
+        sparse: Iterable[int] = (),
     ) -> None:
+        self.sparse = list(sparse)  # the parameters whose gradients are sparse: in no bucket
         self.names, self.parameters, self.group = list(names), list(parameters), group
         self.caps, self.as_views, self.static = list(caps), as_views, static
         self.world = dist.get_world_size(group)
@@ -56,6 +58,11 @@ class Reducer:
     def _place(self, order: Iterable[int]) -> None:
         """Makes buckets for gradients that come in this order."""
         large = [] if self.as_views else [i for i, p in enumerate(self.parameters) if is_large(p)]
+        order = [i for i in order if i not in self.sparse]
+        if not order:
+            self.buckets: list[Bucket] = []
+            self.bucket_of: dict[int, Bucket] = {}
+            return
         *earlier, last = plan(self.parameters, order, self.caps, large)
         lone = [m[0] for m in earlier if m[0] in large]
         marked = [[] if m[0] in lone else m for m in earlier]
@@ -94,7 +101,9 @@ class Reducer:
                 self.running = True
                 _C._queue_callback(self._end)
             self.arrivals[i] += 1
-            bucket = self.bucket_of[i]
+            bucket = self.bucket_of.get(i)
+            if bucket is None:
+                return
             if self.passes == 0:
                 # How often and in which order gradients come is seen once before it is relied on.
                 if self.arrivals[i] == 1:
@@ -159,6 +168,7 @@ class Reducer:
         return (
             self.used[i]
             and grad is not None
+            and not grad.is_sparse
             and grad.is_contiguous()
             and not grad.requires_grad
             and hooks is not None
@@ -175,6 +185,8 @@ class Reducer:
             grad = p.grad
             if grad is None:
                 view.zero_()
+            elif grad.is_sparse:  # what makes it so is no module, which would have been asked
+                view.copy_(grad.to_dense()).mul_(1.0 if self.as_views else scale)
             elif self.as_views:
                 if grad is not view:
                     view.copy_(grad)
@@ -214,6 +226,7 @@ class Reducer:
             if marks is not None:
                 marks.wait()
             self._give()
+            self._sum_sparse()
         self.passes += 1
         self.used = [False] * len(self.parameters)
         if self.passes == 1:
@@ -239,7 +252,8 @@ class Reducer:
         if self.hook is None:
             self._sums = [(b.marked, b.marks.clone()) for b in self.buckets if b.marked]
         else:
-            self._sums = [(range(len(self.parameters)), self.all_marks)]
+            dense = [i for i in range(len(self.parameters)) if i not in self.sparse]
+            self._sums = [(dense, self.all_marks[dense] if self.sparse else self.all_marks)]
         # What this process used somebody used: then the marks, on a device perhaps, can wait.
         complete = all(self.used) and not self.absent
         self.unused = [] if complete else sorted(i for i, n in self._marks() if n == 0)
@@ -253,8 +267,31 @@ class Reducer:
                 grad = p.grad
                 if grad is None:
                     p.grad = view if self.as_views else view.clone()
+                elif grad.is_sparse:
+                    p.grad = view.clone()
                 elif grad is not view:
                     grad.copy_(view)
+
+    def _sum_sparse(self) -> None:
+        """Averages sparse gradients: each process sends the rows that it has."""
+        if not self.sparse:
+            return
+        from rushlight.distributed._sparse import summed
+
+        users = []
+        for i in self.sparse:
+            p = self.parameters[i]
+            grad = None if self.absent else p.grad
+            if grad is not None and not grad.is_sparse:  # of a weight that is used elsewhere, too
+                grad = grad.to_sparse(1)
+            used = self.used[i] and not self.absent
+            total, count = summed(grad, p, self.group, mark=used)
+            users.append(count)
+            if count:
+                p.grad = total / self.divisor
+        self.unused += [i for i, n in zip(self.sparse, users, strict=True) if n == 0]
+        self.unused.sort()
+        self._sums.append((self.sparse, rushlight.tensor(users)))
 
     def _marks(self) -> list[tuple[int, int]]:
         """The parameters, and how many processes used each in the last pass."""

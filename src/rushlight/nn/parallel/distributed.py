@@ -200,12 +200,35 @@ class DistributedDataParallel(Module, Joinable):
         from rushlight.nn.parallel._reducer import Reducer
 
         caps, as_views, static = self._options
-        self.reducer = Reducer(names, parameters, self.process_group, caps, as_views, static)
+        self.reducer = Reducer(
+            names, parameters, self.process_group, caps, as_views, static, self._sparse(parameters)
+        )
         self._calls: set[str] | None = None
+
+    def _sparse(self, parameters: list[Tensor]) -> list[int]:
+        """Which parameters belong to embeddings that give sparse gradients."""
+        from rushlight.nn import Embedding, EmbeddingBag
+
+        weights = {
+            id(m.weight)
+            for m in self.module.modules()
+            if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse
+        }
+        return [i for i, p in enumerate(parameters) if id(p) in weights]
 
     # -- a step ------------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        sync = self._begin()
+        if self.device_type != "cpu":
+            inputs, kwargs = self._moved((inputs, kwargs))
+        if not (sync and self.reducer.unused):
+            return self.module(*inputs, **kwargs)
+        with self._watching():
+            return self.module(*inputs, **kwargs)
+
+    def _begin(self) -> bool:
+        """A forward pass begins; whether the backward pass after it averages."""
         sync = _C.is_grad_enabled() and self.require_backward_grad_sync
         if self._join_config.enable:
             self._notify(sync)
@@ -213,12 +236,7 @@ class DistributedDataParallel(Module, Joinable):
         if _C.is_grad_enabled():
             self.reducer.prepare(sync)
         self.require_forward_param_sync = sync
-        if self.device_type != "cpu":
-            inputs, kwargs = self._moved((inputs, kwargs))
-        if not (sync and self.reducer.unused):
-            return self.module(*inputs, **kwargs)
-        with self._watching():
-            return self.module(*inputs, **kwargs)
+        return sync
 
     def _moved(self, tree: Any) -> Any:
         from rushlight.utils import _pytree
@@ -271,6 +289,61 @@ class DistributedDataParallel(Module, Joinable):
                 "register_comm_hook or register_builtin_comm_hook can only be called once."
             )
         self.reducer.hook = (state, hook)
+
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """A hook by the name that PyTorch has for those in C++."""
+        from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
+
+        DDPCommHookType[comm_hook_type.name].value(model=self, state=self.process_group)
+
+    def _set_static_graph(self) -> None:
+        """What ``static_graph=True`` does, before the first pass."""
+        self.static_graph = self.reducer.static = True
+        caps, as_views, _ = self._options
+        self._options = (caps, as_views, True)
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What is known of this model and its buckets."""
+        buckets = self.reducer.buckets
+        parameters = self.reducer.parameters
+        return {
+            "world_size": self.reducer.world,
+            "rank": dist.get_rank(self.process_group),
+            "module_name": type(self.module).__name__,
+            "backend_name": dist.get_backend(self.process_group),
+            "iteration": self.reducer.passes,
+            "num_parameter_tensors": len(parameters),
+            "total_parameter_size_bytes": sum(p.nbytes for p in parameters),
+            "bucket_cap_bytes": self.bucket_bytes_cap,
+            "bucket_sizes": ", ".join(
+                str(sum(p.nbytes for p in bucket.parameters)) for bucket in buckets
+            ),
+            "broadcast_buffers": self.broadcast_buffers,
+            "find_unused_parameters": self.find_unused_parameters,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view,
+            "static_graph": self.static_graph,
+        }
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward pass sends buffers."""
+        return self._will_send_buffers() and bool(self._buffers_sent())
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        """``torch.nn.parallel.scatter_gather.scatter_kwargs``."""
+        from rushlight.nn.parallel.scatter_gather import scatter_kwargs
+
+        return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
+
+    def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> Any:
+        """The inputs on a device, as they are given for each of several."""
+        inputs, kwargs = self._moved((inputs, kwargs))
+        return (inputs,), (kwargs,)
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """``torch.nn.parallel.gather``."""
+        from rushlight.nn.parallel.scatter_gather import gather
+
+        return gather(outputs, output_device, dim=self.dim)
 
     # -- what was unused ---------------------------------------------------------------------------
 

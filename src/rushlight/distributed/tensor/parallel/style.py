@@ -149,8 +149,9 @@ def _counted(placement: Placement, dims: int) -> Placement:
 class RowwiseParallel(ParallelStyle):
     """A linear layer or an embedding, spread over its inputs: the results are terms of a sum.
 
-    The input is spread over its last dimension (for an embedding: whole), the result is whole, or
-    spread over the sequence with ``output_layouts=Shard(1)``.
+    The input is spread over its last dimension: give an embedding whose indices every process has
+    whole ``input_layouts=Replicate()``. The result is whole, or spread over the sequence with
+    ``output_layouts=Shard(1)``.
 
     >>> from rushlight.distributed.tensor.parallel import RowwiseParallel
     >>> RowwiseParallel().output_layouts
@@ -211,7 +212,7 @@ class RowwiseParallel(ParallelStyle):
         padding = module.padding_idx
 
         def enter(indices: Tensor) -> Tensor:
-            whole = _prepared(indices, Replicate(), Replicate(), mesh, local=True)
+            whole = _prepared(indices, self.input_layouts[0], Replicate(), mesh, local=True)
             elsewhere.append((whole < start) | (whole >= end))
             inside = padding is not None and start <= padding < end
             module.padding_idx = padding - start if inside else None

@@ -1,0 +1,1 @@
+"""What programs that ``torchrun`` starts import; ``rushlight launch`` starts them."""
