@@ -499,8 +499,10 @@ Var index_on(Device device, const Var& index) {
 }
 
 void admit_put(const Var& x, const Vars& indices, const Var& values) {
+  // A single number goes to any GPU, whichever it is on.
+  bool moved = values.dim() == 0 && values.device().type == Device::CUDA;
   admit("index_put_", x.get(), [&](const auto& f) {
-    f(values.get());
+    if (!moved) f(values.get());
     for (const Var& v : indices) f(v.get());
   });
 }
