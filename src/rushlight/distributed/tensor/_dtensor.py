@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import rushlight
-from rushlight import _C
+from rushlight import _C, autograd
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed.tensor import _leaves, _parts
@@ -580,3 +580,4 @@ empty, full, ones, rand, randn, zeros = (
     _filled(getattr(rushlight, name))
     for name in ("empty", "full", "ones", "rand", "randn", "zeros")
 )
+autograd._spread = DTensor
