@@ -142,6 +142,9 @@ def leaves(rank, size):
         torch.autograd.backward([(t * t).sum()], **more)
         close([t.grad], [2 * ones])
     t.grad = None
+    (t * t).sum().backward(inputs=[t])
+    close([t.grad], [2 * ones])
+    t.grad = None
     torch.autograd.backward([t * t], [distribute_tensor(3 * ones, mesh, [Shard(0)])])
     close([t.grad], [6 * ones])
     t.grad = None
