@@ -104,6 +104,18 @@ def leaves(rank, size):
         torch.optim.SGD([leaf], 0.1).step()
         close([leaf], [0.8 * ones])
         leaf.grad = None
+    for kind in (torch.optim.Adam, torch.optim.Adagrad, torch.optim.RMSprop):
+        mine, whole = (
+            nn.Parameter(distribute_tensor(ones, mesh, [Shard(0)])),
+            nn.Parameter(ones.clone()),
+        )
+        for leaf in (mine, whole):
+            optimizer = kind([leaf], lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                (leaf * leaf).sum().backward()
+                optimizer.step()
+        close([mine], [whole])
     again = nn.Parameter(p)
     (again * 2).sum().backward()
     close([again, again.grad], [p.full_tensor(), 2 * ones])
