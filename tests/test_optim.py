@@ -569,3 +569,13 @@ def test_pairs_of_another_kind_are_refused(betas):
     optimizer.param_groups[0]["betas"] = betas
     with pytest.raises((TypeError, ValueError)):
         optimizer.step()
+
+
+def test_a_state_without_elements_is_refused():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adagrad([p])
+    optimizer.state[p]["sum"] = torch.zeros(3, device="meta")
+    p.sum().backward()
+    with pytest.raises(RuntimeError, match=r"Adagrad.*'sum' has no elements"):
+        optimizer.step()
+    assert p.tolist() == [1.0] * 3

@@ -200,6 +200,8 @@ class StepRun {
              ") must match the size of its parameter ", p->sizes, " (", name(p->dtype),
              "); was the state of another model loaded?");
     }
+    if (!has_data(t) && has_data(p)) [[unlikely]]
+      refuse(p, "the state '", slot.name, "' has no elements: it is on the meta device");
     return t;
   }
 

@@ -104,6 +104,18 @@ def leaves(rank, size):
         torch.optim.SGD([leaf], 0.1).step()
         close([leaf], [0.8 * ones])
         leaf.grad = None
+    for kind in (torch.optim.Adam, torch.optim.Adagrad, torch.optim.RMSprop):
+        mine, whole = (
+            nn.Parameter(distribute_tensor(ones, mesh, [Shard(0)])),
+            nn.Parameter(ones.clone()),
+        )
+        for leaf in (mine, whole):
+            optimizer = kind([leaf], lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                (leaf * leaf).sum().backward()
+                optimizer.step()
+        close([mine], [whole])
     again = nn.Parameter(p)
     (again * 2).sum().backward()
     close([again, again.grad], [p.full_tensor(), 2 * ones])
@@ -132,6 +144,21 @@ def leaves(rank, size):
     y.register_hook(lambda g: g * 2)
     (y * y).sum().backward()
     close([t.grad, seen[0]], [36 * ones, torch.tensor(216.0, dtype=F64)])
+    plain = torch.ones(2, dtype=F64, requires_grad=True)
+    loss = (t * t).sum() * plain.sum()
+    of_t, of_plain = torch.autograd.grad(loss, [t, plain])
+    assert of_t.placements == t.placements
+    close([of_t, of_plain], [4 * ones, torch.full((2,), 6.0, dtype=F64)])
+    for more in ({}, {"inputs": [t]}):
+        t.grad = None
+        torch.autograd.backward([(t * t).sum()], **more)
+        close([t.grad], [2 * ones])
+    t.grad = None
+    (t * t).sum().backward(inputs=[t])
+    close([t.grad], [2 * ones])
+    t.grad = None
+    torch.autograd.backward([t * t], [distribute_tensor(3 * ones, mesh, [Shard(0)])])
+    close([t.grad], [6 * ones])
     t.grad = None
     (t**3).sum().backward(create_graph=True)
     first, t.grad = t.grad, None

@@ -44,6 +44,27 @@ def _given_grads(grads: Any, count: int) -> tuple[Any, ...]:
     return given
 
 
+_spread: Any = None  # the class DTensor, once it is imported
+
+
+def _run_backward(roots: Any, given: Any, keep: Any, create: bool, wanted: Any, adds: bool) -> Any:
+    """The engine's pass; of tensors spread over processes, the parts have the history."""
+    if _spread is None or not any(isinstance(t, _spread) for t in (*roots, *(wanted or ()))):
+        return _C._run_backward(roots, given, keep, create, wanted, adds)
+    wholes, grads = (
+        tuple(t.full_tensor() if isinstance(t, _spread) else t for t in each)
+        for each in (roots, given)
+    )
+    parts = wanted and tuple(t._local_tensor if isinstance(t, _spread) else t for t in wanted)
+    results = _C._run_backward(wholes, grads, keep, create, parts, adds)
+    if adds:
+        return None
+    return tuple(
+        t._like(r) if isinstance(t, _spread) and r is not None else r
+        for t, r in zip(wanted, results, strict=True)
+    )
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -87,9 +108,8 @@ def backward(
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
-    _C._run_backward(
-        roots, _given_grads(grad_tensors, len(roots)), keep, create_graph, inputs, True
-    )
+    given = _given_grads(grad_tensors, len(roots))
+    _run_backward(roots, given, keep, create_graph, inputs, True)
     for tensor in inputs or ():  # later passes add to their gradients too
         if isinstance(tensor, _C.Tensor) and not tensor.is_leaf:
             tensor.retain_grad()
@@ -132,7 +152,7 @@ def grad(
         results = _batched(roots, wanted, grad_outputs, keep, create_graph)
     else:
         given = _given_grads(grad_outputs, len(roots))
-        results = _C._run_backward(roots, given, keep, create_graph, wanted, False)
+        results = _run_backward(roots, given, keep, create_graph, wanted, False)
     if not unused_allowed:
         for i, result in enumerate(results):
             if result is None:

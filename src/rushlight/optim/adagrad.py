@@ -78,7 +78,12 @@ class Adagrad(SteppedOptimizer, rule="Adagrad"):
         check_kinds(fused, foreach, differentiable)
         for group in self.param_groups:
             for p in group["params"]:
-                _C._optimizer_init(self._rule, group, p, self.state[p])
+                if getattr(p, "_is_spread", False):  # a DTensor
+                    from rushlight.distributed.tensor._optim import initial_state
+
+                    initial_state(self, group, p)
+                else:
+                    _C._optimizer_init(self._rule, group, p, self.state[p])
 
     _takes_sparse = True
 

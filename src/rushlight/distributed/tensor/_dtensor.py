@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import rushlight
-from rushlight import _C
+from rushlight import _C, autograd
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed.tensor import _leaves, _parts
@@ -250,10 +250,15 @@ class DTensor(Tensor):
     def is_meta(self) -> bool:
         return self._local_tensor.is_meta
 
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
         """From a whole tensor, which every process has; gradients reach the parts."""
-        whole = gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
-        self.full_tensor().backward(whole, *args, **kwargs)
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def item(self) -> Any:
         return self.full_tensor().item()
@@ -580,3 +585,4 @@ empty, full, ones, rand, randn, zeros = (
     _filled(getattr(rushlight, name))
     for name in ("empty", "full", "ones", "rand", "randn", "zeros")
 )
+autograd._spread = DTensor

@@ -51,6 +51,17 @@ def step_on_parts(optimizer: Any) -> bool:
     return True
 
 
+def initial_state(optimizer: Any, group: dict[str, Any], p: Any) -> None:
+    """What an optimizer's state holds from the start, spread like the parameter."""
+    state = optimizer.state[p]
+    made: dict[str, Any] = {}
+    part = p._local_tensor
+    _C._optimizer_init(optimizer._rule, group, part, made)
+    for name, value in made.items():
+        is_spread = value.shape == part.shape and value.dim() > 0
+        state[name] = p._like(value) if is_spread else value
+
+
 def _part(value: Any) -> Any:
     return value._local_tensor if isinstance(value, DTensor) else value
 
