@@ -162,14 +162,12 @@ _lazy_names = {
         (
             "conv_tbc",
             "frexp",
-            "histogramdd",
             "index_reduce",
             "gcd",
             "gradient",
             "grid_sampler",
             "grid_sampler_2d",
             "grid_sampler_3d",
-            "histogram",
             "lcm",
             "nanmedian",
             "nanquantile",
@@ -180,6 +178,7 @@ _lazy_names = {
         ),
         "_composed",
     ),
+    **dict.fromkeys(("histogram", "histogramdd"), "_histograms"),
     **dict.fromkeys(
         ("split_with_sizes", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"), "_copies"
     ),
@@ -288,6 +287,7 @@ if TYPE_CHECKING:
     from rushlight._lowrank import svd_lowrank as svd_lowrank
     from rushlight._settings import *
     from rushlight._composed import *
+    from rushlight._histograms import *
     from rushlight._copies import *
     from rushlight._spectral import *
     from rushlight._symbolic import *

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SPLITS = ("split_with_sizes", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
 _HOMES = {
+    "histogram": "_histograms",
     "istft": "_spectral",
     "stft": "_spectral",
     **dict.fromkeys(("narrow_copy", *_SPLITS), "_copies"),
