@@ -86,6 +86,7 @@ COMPUTED = [
     (r"", r"is a view and (is|its base .*) (being|been) modified inplace", "parts are written"),
     (r"", r"created in no_grad mode and (is|its base) ", "such views are written"),
     (r"\] = ", r"A view was created in inference mode", "such views are written"),
+    (r"Doubled", r"a leaf Variable that requires grad", "a view made under no_grad is no leaf"),
     (r"", NO_DERIVATIVE, "every op has every derivative"),
     (DERIVES, r"PreluKernelBackwardBackward0 returned an invalid gradient", "second derivatives"),
     (DERIVES, r"the `-` operator, (with|on) a bool tensor", "x ** bool, atan2 of bools"),
@@ -162,7 +163,7 @@ REFUSED = [
     (DERIVES, r"derivative for heaviside is not implemented", "in place too"),
     (r"as_strided", r"reaches outside of its input", "samples of a batch with gaps"),
     (r"detach_\(", r"Can't detach views in-place", "results that are views only here"),
-    (RECURRENT + "|rms_norm|igamma", r"Inference tensors cannot be saved", "inputs are saved"),
+    (RECURRENT + "|rms_norm|igamma|zeta", r"Inference tensors cannot be saved", "inputs are saved"),
     (r"grad\(total", r"'NoneType' object is not iterable", "a derivative that depends on nothing"),
 ]
 # Where rushlight refuses because of what came before: a pattern for that, rushlight's message.
@@ -302,7 +303,7 @@ FACTS = [
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
     (
         "value",
-        r"(index_add|masked_scatter)_\(|m(atmul|m|ean)\(.*out=",
+        r"(index_add|masked_scatter)_\(|m(atmul|m|ean|v)\(.*out=",
         is_aliased,
         "written last",
     ),
