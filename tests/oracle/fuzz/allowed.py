@@ -21,6 +21,7 @@ from oracle.fuzz.cases import (
     is_empty,
     is_function_of_derivative,
     is_hermitian_here,
+    is_hook_of_hidden_view,
     is_hook_of_jvp,
     is_inference,
     is_integral,
@@ -260,7 +261,7 @@ COMPARES = r"\.(eq|ne|[lg][te]|less|greater|not_equal|logical)"
 NO_TANGENT = r"dual[^\n]*(scatter_reduce|binary_cross_entropy_with_logits)"
 TIES = r"scatter_reduce.*'am(ax|in)'.*include_self=False"
 RESIZED = r"(take|slice_scatter|kron|chain_matmul|logsigmoid|mvlgamma)\(.*out="
-FACTORS = r"(cholesky\w*|linalg\.\w+)\(.*out="
+FACTORS = r"(cholesky\w*|linalg\.\w+|orgqr|geqrf)\(.*out="
 
 
 # Differences in one fact: its name, a pattern for the last statement, a test, the reason.
@@ -338,6 +339,9 @@ FACTS = [
         "a tangent that does not depend on the point",
     ),
     ("value", r"topk", is_tie, "the order of equal elements"),
+    ("value", r"polygamma", always, "poles, and ten digits there"),
+    ("value", r"func\.[^\n]*func\.[^\n]*prelu", always, "its kink has two sides there"),
+    ("value", DERIVES, is_hook_of_hidden_view, "a hook of what is a view only there is lost"),
     ("value", r"histc", always, "edges of bins in the input's precision"),
     ("version", r"nan_to_num_\(", always, "integers have no NaN"),
     ("version", r"out=", always, "how often out= is written"),
