@@ -156,6 +156,7 @@ REFUSED = [
     (r"cum(sum|prod)_\(", r"not implemented for 'Bool'", "even one number"),
     (r"square", r"not implemented for 'Bool'", "bools are not multiplied"),
     (r"\] = ", r"some elements of the input tensor and the written-to", "a part written to itself"),
+    (r"\] = ", r"cannot be converted to type double without", "an imaginary part by rounding"),
     (r"_norm", r"with respect to argument 'running_(mean|var)'", "statistics get no gradient"),
     (r"\] = |_\(|out=", r"more than one element of the written-to tensor", "expanded tensors"),
     (r"(sum|prod)_?\(", r"can't be cast to the desired output type", "results are not narrowed"),
