@@ -177,9 +177,8 @@ struct Runner<Op, R (*)(A...)> {
     if constexpr (requires { &Op::vjp; })
       t.vjp = [](Back& b, Node* node, const char* block) { Op::vjp(b, kept<I>(node, block)...); };
     if constexpr (requires { &Op::jvp; })
-      t.jvp = [](const OpRecord&, Push& p, Values args) RL_COLD {
-        Op::jvp(p, argument<I>(args)...);
-      };
+      t.jvp = [](const OpRecord&, Push& p, Values args)
+                  RL_COLD { Op::jvp(p, argument<I>(args)...); };
     if constexpr (requires { &Op::into; })
       t.into = [](Tensor* into, bool inplace, Values args) {
         Op::into(into, inplace, argument<I>(args)...);

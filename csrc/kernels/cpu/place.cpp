@@ -42,8 +42,7 @@ Outside find_beyond(const int64_t* index, int64_t count, uint64_t shift, uint64_
     if (begin > known) return;
     int64_t found = first_beyond(index, begin, end, shift, limit);
     if (found == end) return;
-    while (found < known && !first.compare_exchange_weak(known, found)) {
-    }
+    while (found < known && !first.compare_exchange_weak(known, found)) {}
   });
   int64_t at = first;
   return at < count ? Outside{at, index[at]} : Outside{};
