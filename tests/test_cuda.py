@@ -131,6 +131,10 @@ print(x.device, x.tolist(), torch.cuda.memory_reserved(0))
     def test_streams_wait_for_each_other(self, emulator, late):
         check(emulator, "check_autograd.py", "-k", "stream or host", EMULATED_CUDA_LATE=late)
 
+    @pytest.mark.parametrize("late", ["", "side", "first"])
+    def test_pinned_memory(self, emulator, late):
+        check(emulator, "check_pinned.py", **({"EMULATED_CUDA_LATE": late} if late else {}))
+
     def test_mixed_precision(self, emulator):
         check(emulator, "check_autocast.py", "-k", "float16 or widest or host")
 

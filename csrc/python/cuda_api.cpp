@@ -1,5 +1,8 @@
 // torch.cuda: devices, their streams, events and memory. A device is its number.
 #include "python/cuda_api.h"
+
+#include <utility>
+
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/compiler.h"
 #include "kernels/cuda/cudnn.h"
@@ -390,6 +393,26 @@ PyObject* record_stream(PyObject*, PyObject* args) {
   return none();
 }
 
+// Whether copies between pinned memory and devices go on while the program does, from now on in this
+// thread; what it was.
+PyObject* let_copies_go_on(PyObject*, PyObject* o) {
+  return PyBool_FromLong(std::exchange(copies_go_on, o == Py_True));
+}
+
+PyObject* host_stats(PyObject*, PyObject*) {
+  HostMemoryStats s = host_memory_stats();
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated", s.allocated,
+                       "peak_allocated", s.peak_allocated, "reserved", s.reserved, "peak_reserved",
+                       s.peak_reserved, "blocks", s.blocks, "allocations", s.allocations, "frees",
+                       s.frees, "segments", s.segments, "segment_allocations",
+                       s.segment_allocations, "segment_frees", s.segment_frees);
+}
+PyObject* host_reset_peak(PyObject*, PyObject*) {
+  reset_peak_host_memory();
+  return none();
+}
+PyObject* is_forked(PyObject*, PyObject*) { return PyBool_FromLong(forked); }
+
 // _cuda_pinned(like): an uninitialised tensor of the host in memory that the device reads.
 PyObject* pinned(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
@@ -490,6 +513,10 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_record_stream", record_stream, METH_VARARGS, nullptr},
     {"_cuda_pinned", pinned, METH_O, nullptr},
     {"_cuda_is_pinned", pinned_query, METH_O, nullptr},
+    {"_cuda_copies_go_on", let_copies_go_on, METH_O, nullptr},
+    {"_cuda_host_stats", host_stats, METH_NOARGS, nullptr},
+    {"_cuda_host_reset_peak", host_reset_peak, METH_NOARGS, nullptr},
+    {"_cuda_forked", is_forked, METH_NOARGS, nullptr},
     {"_cuda_kernels", kernels, METH_NOARGS, nullptr},
     {"_cuda_set_tf32", set_tf32, METH_O, nullptr},
     {"_cuda_set_convolution", set_convolution, METH_VARARGS, nullptr},

@@ -65,8 +65,7 @@ _REST = {
         "caching_allocator_delete", "caching_allocator_enable", "change_current_allocator",
         "check_error", "clock_rate", "cudart", "current_solver_handle", "device_memory_used",
         "get_allocator_backend", "get_stream_from_external",
-        "host_memory_stats", "power_draw",
-        "reset_peak_host_memory_stats", "temperature", "use_mem_pool",
+        "power_draw", "temperature", "use_mem_pool",
     ),
     "xpu": (
         "MemPool", "StreamContext", "XPUGraph", "XPUPluggableAllocator", "can_device_access_peer",

@@ -63,7 +63,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     device = kwargs.pop("device", None)
     other = kwargs.pop("other", None)
     copy = kwargs.pop("copy", False)
-    kwargs.pop("non_blocking", None)
+    non_blocking = kwargs.pop("non_blocking", False)
     memory_format = kwargs.pop("memory_format", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -82,6 +82,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
                 f"to() received an invalid argument of type {type(a).__name__}; "
                 "expected a dtype, a device or a Tensor"
             )
+    if flags:
+        non_blocking = flags[0]
     if len(flags) > 1:
         copy = flags[1]
     if other is not None:
@@ -92,7 +94,13 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         dtype = self.dtype
     elif not isinstance(dtype, _C.dtype):
         dtype = {float: _C.float64, int: _C.int64, bool: _C.bool}[dtype]
-    return _convert(self, dtype, copy, memory_format, device)
+    if not non_blocking:
+        return _convert(self, dtype, copy, memory_format, device)
+    before = _C._cuda_copies_go_on(True)
+    try:
+        return _convert(self, dtype, copy, memory_format, device)
+    finally:
+        _C._cuda_copies_go_on(before)
 
 
 def _caster(dtype: Any, name: str, data: str, result: str) -> Callable[..., Tensor]:

@@ -253,6 +253,12 @@ EXPORT int cuPointerGetAttribute(int* fact, int attribute, Address at) {
 EXPORT int cuMemcpyHtoDAsync_v2(Address out, const void* in, size_t bytes, void* stream) {
   if (int error = foreign("a copy", stream)) return error;
   if (int error = elsewhere("memory to write", out)) return error;
+  // Pinned memory is read when the copy is done, other memory now.
+  auto direct = [=] { return std::memcpy(reinterpret_cast<void*>(out), in, bytes), 0; };
+  if (lies_in(pinned, Address(in))) {
+    if (!record_other(stream, direct)) direct();
+    return failure("copy", 719);
+  }
   auto work = [out, data = std::string(static_cast<const char*>(in), bytes)] {
     return std::memcpy(reinterpret_cast<void*>(out), data.data(), data.size()), 0;
   };
@@ -262,8 +268,13 @@ EXPORT int cuMemcpyHtoDAsync_v2(Address out, const void* in, size_t bytes, void*
 EXPORT int cuMemcpyDtoHAsync_v2(void* out, Address in, size_t bytes, void* stream) {
   if (int error = foreign("a copy", stream)) return error;
   if (int error = elsewhere("memory to read", in)) return error;
+  auto work = [=] { return std::memcpy(out, reinterpret_cast<void*>(in), bytes), 0; };
+  if (lies_in(pinned, Address(out))) {
+    if (!record_other(stream, work)) work();
+    return failure("copy", 719);
+  }
   if (int error = finish(stream)) return error;
-  std::memcpy(out, reinterpret_cast<void*>(in), bytes);
+  work();
   return failure("copy", 719);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(Address out, Address in, size_t bytes, void* stream) {
@@ -339,7 +350,13 @@ EXPORT int cuEventSynchronize(void* event) {
   auto* e = static_cast<Event*>(event);
   return e->stream ? catch_up(e->stream, e->upto) : 0;
 }
-EXPORT int cuEventQuery(void* event) { return cuEventSynchronize(event); }
+// What was put off is not through when it is asked for, and is when it is asked for again.
+EXPORT int cuEventQuery(void* event) {
+  auto* e = static_cast<Event*>(event);
+  bool waits = e->stream && e->stream->done < e->upto;
+  int error = cuEventSynchronize(event);
+  return error ? error : waits ? kNotReady : 0;
+}
 EXPORT int cuEventElapsedTime(float* ms, void* start, void* end) {
   int a = static_cast<Event*>(start)->device, b = static_cast<Event*>(end)->device;
   *ms = 1;

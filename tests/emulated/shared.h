@@ -21,6 +21,7 @@ bool record_other(void* stream, std::function<int()> work);
 
 // ---- devices (devices.cpp)
 inline constexpr int kNoDevice = -1, kAnyDevice = -2, kInvalidContext = 201, kInvalidHandle = 400;
+inline constexpr int kNotReady = 600;
 // The one that the thread has entered, or kNoDevice.
 int entered();
 // Whose memory an address is; kAnyDevice: the host's that all see, kNoDevice: the host's own.

@@ -179,6 +179,7 @@ namespace {
 
 // The next user of the memory comes after what the other streams do with it.
 void wait_for_others(const Block* block) {
+  if (forked) return;
   int before = active;
   try {
     for (const Other& o : *block->others)
@@ -343,10 +344,77 @@ void use_on_stream(const void* data, int device, Stream stream) {
 // ---- pinned memory
 
 namespace {
-std::map<const char*, size_t>& pinned() {
-  static auto* all = new std::map<const char*, size_t>;
+
+constexpr size_t kPinnedUnit = size_t(1) << 20;
+
+// The last copy of a stream from or to a piece.
+struct Copying {
+  Other by;
+  Event done;
+};
+struct Pinned {
+  size_t bytes;
+  std::vector<Copying> copies;  // that may not be through
+  bool recorded = false;        // a graph copies it at every launch: it is never used anew
+};
+std::map<const char*, Pinned>& pinned() {
+  static auto* all = new std::map<const char*, Pinned>;
   return *all;
 }
+// Those that no tensor holds: by their bytes, and those that streams still copy.
+std::multimap<size_t, char*>& idle() {
+  static auto* all = new std::multimap<size_t, char*>;
+  return *all;
+}
+std::vector<char*>& copied() {
+  static auto* all = new std::vector<char*>;
+  return *all;
+}
+HostMemoryStats host_stats;
+
+std::map<const char*, Pinned>::iterator piece_of(const void* data) {
+  auto next = pinned().upper_bound(static_cast<const char*>(data));
+  if (next == pinned().begin()) return pinned().end();
+  --next;
+  return static_cast<const char*>(data) < next->first + next->second.bytes ? next : pinned().end();
+}
+
+// What streams are through with can be used again.
+void collect_pinned(bool wait) {
+  Relaxed relaxed;
+  std::erase_if(copied(), [&](char* data) {
+    Pinned& piece = pinned().at(data);
+    std::erase_if(piece.copies, [&](const Copying& c) {
+      Result result = wait ? driver.event_wait(c.done) : driver.event_query(c.done);
+      if (result == kNotReady) return false;
+      driver.event_destroy(c.done);
+      return true;
+    });
+    if (!piece.copies.empty()) return false;
+    idle().emplace(piece.bytes, data);
+    return true;
+  });
+}
+
+void free_idle_pinned() {
+  Relaxed relaxed;
+  for (auto& [bytes, data] : idle()) {
+    pinned().erase(data);
+    driver.host_free(data);
+    host_stats.reserved -= int64_t(bytes);
+    host_stats.segments--;
+    host_stats.segment_frees++;
+  }
+  idle().clear();
+}
+
+void take_pinned(size_t bytes) {
+  host_stats.allocated += int64_t(bytes);
+  host_stats.peak_allocated = std::max(host_stats.peak_allocated, host_stats.allocated);
+  host_stats.blocks++;
+  host_stats.allocations++;
+}
+
 }  // namespace
 
 void* allocate_pinned(size_t bytes) {
@@ -354,30 +422,73 @@ void* allocate_pinned(size_t bytes) {
   for (int i = 0; i < device_count() && active < 0; i++)
     if (devices.of(i).context) use(i);
   enter();
+  size_t wanted = bytes <= kPinnedUnit ? std::bit_ceil(std::max<size_t>(bytes, 512))
+                                       : (bytes + kPinnedUnit - 1) / kPinnedUnit * kPinnedUnit;
+  collect_pinned(false);
+  auto found = idle().lower_bound(wanted);
+  if (found != idle().end() && found->first <= wanted + wanted / 4) {
+    auto [size, data] = *found;
+    idle().erase(found);
+    take_pinned(size);
+    return data;
+  }
   void* data = nullptr;
-  if (driver.host_allocate(&data, std::max<size_t>(bytes, 64), 1 /* for all contexts */) != 0)
-    return nullptr;
-  pinned()[static_cast<char*>(data)] = std::max<size_t>(bytes, 64);
+  auto attempt = [&] {
+    Relaxed relaxed;
+    return driver.host_allocate(&data, wanted, 1 /* for all contexts */) == 0;
+  };
+  if (!attempt()) {
+    collect_pinned(!capture);
+    free_idle_pinned();
+    if (!attempt()) return nullptr;
+  }
+  pinned()[static_cast<char*>(data)] = {wanted, {}};
+  host_stats.reserved += int64_t(wanted);
+  host_stats.peak_reserved = std::max(host_stats.peak_reserved, host_stats.reserved);
+  host_stats.segments++;
+  host_stats.segment_allocations++;
+  take_pinned(wanted);
   return data;
 }
 
-// What is still copied out of it must be through.
 void release_pinned(void* data) {
-  pinned().erase(static_cast<char*>(data));
-  for (int i = 0; i < device_count(); i++) {
-    if (!devices.of(i).context) continue;
-    use(i);
-    driver.wait_context();
-  }
-  driver.host_free(data);
+  auto found = pinned().find(static_cast<char*>(data));
+  if (found == pinned().end()) return;
+  Pinned& piece = found->second;
+  host_stats.allocated -= int64_t(piece.bytes);
+  host_stats.blocks--;
+  host_stats.frees++;
+  if (piece.recorded || forked) return;
+  if (piece.copies.empty()) idle().emplace(piece.bytes, static_cast<char*>(data));
+  else copied().push_back(static_cast<char*>(data));
 }
 
-bool is_pinned(const void* data) {
-  if (pinned().empty()) return false;
-  auto next = pinned().upper_bound(static_cast<const char*>(data));
-  if (next == pinned().begin()) return false;
-  --next;
-  return static_cast<const char*>(data) < next->first + next->second;
+void copies_pinned(const void* data) {
+  auto found = piece_of(data);
+  if (found == pinned().end()) return;
+  Pinned& piece = found->second;
+  if (capture) {
+    piece.recorded = true;
+    return;
+  }
+  Other by{active, stream};
+  auto known = std::find_if(piece.copies.begin(), piece.copies.end(),
+                            [&](const Copying& c) { return c.by == by; });
+  if (known == piece.copies.end()) {
+    Event done;
+    ok(driver.event_create(&done, 2 /* no timing */), "making an event");
+    known = piece.copies.insert(known, {by, done});
+  }
+  ok(driver.event_record(known->done, stream), "recording an event");
+}
+
+bool is_pinned(const void* data) { return !pinned().empty() && piece_of(data) != pinned().end(); }
+
+HostMemoryStats host_memory_stats() { return host_stats; }
+
+void reset_peak_host_memory() {
+  host_stats.peak_allocated = host_stats.allocated;
+  host_stats.peak_reserved = host_stats.reserved;
 }
 
 }  // namespace rl::cuda

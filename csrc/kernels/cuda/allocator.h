@@ -31,9 +31,19 @@ void use_pool(int64_t id);
 // The block is used by this stream too: it is not reused before that work is done.
 void use_on_stream(const void* data, int device, Stream stream);
 
-// Memory of the host that the device reads directly. Null when there is none.
+// Memory of the host that the device reads directly. Null when there is none. What is released is
+// used anew when the copies that go on are through.
 void* allocate_pinned(size_t bytes);
 void release_pinned(void* data);
 bool is_pinned(const void* data);
+// The current stream was given a copy from or to it, which the host does not wait for.
+void copies_pinned(const void* data);
+
+struct HostMemoryStats {
+  int64_t allocated, peak_allocated, reserved, peak_reserved;
+  int64_t blocks, allocations, frees, segments, segment_allocations, segment_frees;
+};
+HostMemoryStats host_memory_stats();
+void reset_peak_host_memory();
 
 }  // namespace rl::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -23,8 +24,10 @@ constinit thread_local int active = kNone;
 constinit thread_local int chosen = 0;
 constinit thread_local Stream stream = nullptr;
 constinit thread_local Capture* capture = nullptr;
+constinit thread_local bool copies_go_on = false;
 PerDevice<DeviceFacts> devices;
 bool blocking = false;
+bool forked = false;
 
 namespace {
 
@@ -103,6 +106,10 @@ int open_driver(const std::string& folders, std::string& why) {
 #undef X
   if (!whole) return 0;
   Result result = driver.init(0);
+  pthread_atfork(nullptr, nullptr, [] {
+    forked = true;
+    active = kNone;  // the next use of a device says so
+  });
   if (result == 0) result = driver.device_count(&count);
   if (result != 0) {
     const char* text = nullptr;
@@ -158,6 +165,11 @@ void make_faults() {
 
 void switch_to(int device) {
   if (device < 0) device = chosen;
+  if (forked)
+    fail("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you ",
+         "must use the 'spawn' start method: the driver was opened before the fork, and does not ",
+         "work after it. multiprocessing.set_start_method(\"spawn\"), or keep tensors of the ",
+         "device out of the workers");
   check_device(device);
   DeviceFacts& facts = devices.of(device);
   Context context = facts.context;
@@ -201,10 +213,18 @@ void fail_cuda(Result error, const char* doing) {
   fail("CUDA error: ", text ? text : "unknown error", " (", name ? name : "?", ") while ", doing);
 }
 
+Others::Others() : state_(PyEval_SaveThread()) {}
+Others::~Others() { PyEval_RestoreThread(static_cast<PyThreadState*>(state_)); }
+
 void wait_for(Stream which) {
   enter();
   if (capture) fail_capturing("a wait for the device");
-  ok(driver.stream_wait(which), "waiting for a stream");
+  Result result;
+  {
+    Others others;
+    result = driver.stream_wait(which);
+  }
+  ok(result, "waiting for a stream");
   raise_faults();
 }
 

@@ -203,6 +203,8 @@ int open_driver(const std::string& folders, std::string& why);
 // The table of kernels is in use from then on; a device is made ready when it is first used.
 void start();
 bool is_started();
+// This process was forked from one that had opened the driver, which then serves it no more.
+extern bool forked;
 int device_count();
 // Raises where there is no such device.
 void check_device(int device);
@@ -229,6 +231,17 @@ extern constinit thread_local Stream stream;
 Stream stream_of(int device);
 void set_stream(int device, Stream stream);
 
+// While it lives other Python threads run: for waits.
+class Others {
+ public:
+  Others();
+  ~Others();
+  Others(const Others&) = delete;
+
+ private:
+  void* state_;
+};
+
 // Waits for the stream of the active device, then raises what kernels complained of.
 void wait_for(Stream stream);
 void wait_for_device();
@@ -237,6 +250,11 @@ void wait_for_device();
 Result order(int device, Stream done, int other, Stream waiting);
 // Between the memory of two devices, after and before what their current streams do.
 void copy_to_device(int to, void* out, int from, const void* in, size_t bytes);
+// Copies from and to pinned memory that the host does not wait for; false: it is not pinned. What is
+// copied with non_blocking=True is copied so.
+extern constinit thread_local bool copies_go_on;
+bool start_read(void* host, const void* in, size_t bytes);
+bool start_write(void* out, const void* host, size_t bytes);
 bool can_access(int device, int peer);
 
 // ---- What kernels find wrong: noted in memory that the host sees, raised at the next wait.

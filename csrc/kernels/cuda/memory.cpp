@@ -30,17 +30,43 @@ void read(void* host, const void* in, size_t bytes) {
   if (!bytes) return;
   enter();
   if (capture) fail_capturing("a read of elements by the host");
-  ok(driver.copy_to_host(host, Address(in), bytes, stream), "copying to the host");
-  wait_for(stream);
+  Result result;
+  {
+    Others others;  // the driver waits for the stream
+    result = driver.copy_to_host(host, Address(in), bytes, stream);
+    if (result == 0) result = driver.stream_wait(stream);
+  }
+  ok(result, "copying to the host");
+  raise_faults();
 }
 
 void write(void* out, const void* host, size_t bytes) {
   if (!bytes) return;
   enter();
-  if (capture && !is_pinned(host)) fail_capturing("a copy out of the host's memory");
+  bool direct = is_pinned(host);
+  if (capture && !direct) fail_capturing("a copy out of the host's memory");
   ok(driver.copy_to_device(Address(out), host, bytes, stream), "copying to the device");
   // Pageable memory was read when the call returned.
-  if (is_pinned(host) && !capture) wait_for(stream);
+  if (direct && capture) copies_pinned(host);
+  else if (direct) wait_for(stream);
+}
+
+bool start_read(void* host, const void* in, size_t bytes) {
+  enter();
+  if (!is_pinned(host)) return false;
+  ok(driver.copy_to_host(host, Address(in), bytes, stream), "copying to the host");
+  copies_pinned(host);
+  after_launch(0);
+  return true;
+}
+
+bool start_write(void* out, const void* host, size_t bytes) {
+  enter();
+  if (!is_pinned(host)) return false;
+  ok(driver.copy_to_device(Address(out), host, bytes, stream), "copying to the device");
+  copies_pinned(host);
+  after_launch(0);
+  return true;
 }
 
 namespace {

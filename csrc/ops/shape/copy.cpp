@@ -1,6 +1,7 @@
 // Copies, casts and constants.
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "autograd/batch.h"
 #include "call/broadcast.h"
@@ -162,7 +163,8 @@ struct Fill : Linear {
   static void fill_with(Tensor* into, const Var& value) {
     check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
           value.dim(), " dimensions.");
-    if (is_stored(into->dtype) || value.dtype() == DType::U64) check_fill(value, into->dtype);
+    if (value.device() == kHost || is_stored(into->dtype) || value.dtype() == DType::U64)
+      check_number(value, into->dtype);
     Var all = Var(into);
     if (batch_of(into)) {
       HiddenDims hidden;
@@ -250,7 +252,12 @@ struct CopyInto : Composite {
       "copy_(src): takes the elements of src, cast and broadcast, in place.";
   static constexpr bool function = false;
   static constexpr bool out = false;
-  static Var forward(const Var& input, const Var& src, bool) {
+  static Var forward(const Var& input, const Var& src, bool non_blocking) {
+    bool before = std::exchange(cuda::copies_go_on, cuda::copies_go_on || non_blocking);
+    struct Scope {
+      bool before;
+      ~Scope() { cuda::copies_go_on = before; }
+    } scope{before};
     ops::copy_(input, src);
     return input;
   }
@@ -487,9 +494,16 @@ void copy_between(Tensor* into, const Tensor* src) {
   Var target =
       same || into->contiguous ? Var(into) : empty(into->sizes, into->dtype, into->device());
   size_t bytes = size_t(into->numel * itemsize(into->dtype));
-  if (into->device() == kHost) on(from).read(target->data(), from->data(), bytes);
-  else if (from.device() == kHost) on(into).write(target->data(), from->data(), bytes);
-  else
+  // What is made here for the time of the call is not pinned, and waited for.
+  if (into->device() == kHost) {
+    const auto& kernels = on(from);
+    if (!cuda::copies_go_on || !cuda::start_read(target->data(), from->data(), bytes))
+      kernels.read(target->data(), from->data(), bytes);
+  } else if (from.device() == kHost) {
+    const auto& kernels = on(into);
+    if (!cuda::copies_go_on || !cuda::start_write(target->data(), from->data(), bytes))
+      kernels.write(target->data(), from->data(), bytes);
+  } else
     cuda::copy_to_device(into->device().index, target->data(), from.device().index, from->data(),
                          bytes);
   if (target.get() != into) copy_data(into, target.get());

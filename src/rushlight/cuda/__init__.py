@@ -86,6 +86,11 @@ def is_initialized() -> bool:
     return _C._cuda_started()
 
 
+def _is_in_bad_fork() -> bool:
+    """Whether this process was forked from one that used CUDA, which then does not work in it."""
+    return _C._cuda_forked()
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 is a type of the device: on every device there is.
 

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "empty_cache", "get_per_process_memory_fraction", "list_gpu_processes", "max_memory_allocated",
+    "empty_cache", "get_per_process_memory_fraction", "host_memory_stats",
+    "host_memory_stats_as_nested_dict", "list_gpu_processes", "max_memory_allocated",
     "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
     "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
     "memory_stats_as_nested_dict", "memory_summary", "memory_usage",
     "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
-    "reset_peak_memory_stats", "set_per_process_memory_fraction",
+    "reset_peak_host_memory_stats", "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
 _fractions: dict[int, float] = {}
@@ -83,22 +84,27 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     if not _C._cuda_started():
         return OrderedDict()
     s = _figures(device)
-    figures: dict[str, Any] = {
-        "allocated_bytes.all.allocated": None,
-        "allocated_bytes.all.current": s["allocated"],
-        "allocated_bytes.all.peak": s["peak_allocated"],
-        "allocation.all.allocated": s["allocations"],
-        "allocation.all.current": s["blocks"],
-        "allocation.all.freed": s["frees"],
+    blocks = {"current": s["blocks"], "allocated": s["allocations"], "freed": s["frees"]}
+    held = {"current": s["allocated"], "peak": s["peak_allocated"]}
+    groups = {
+        "active.all": blocks,
+        "active_bytes.all": held,
+        "allocated_bytes.all": held,
+        "allocation.all": blocks,
+        "reserved_bytes.all": {"current": s["reserved"], "peak": s["peak_reserved"]},
+        "segment.all": {
+            "current": s["segments"], "allocated": s["segment_allocations"],
+            "freed": s["segment_frees"],
+        },
+    }  # fmt: skip
+    figures = {f"{group}.{name}": n for group, of in groups.items() for name, n in of.items()}
+    figures |= {
         "num_alloc_retries": s["retries"],
+        "num_device_alloc": s["segment_allocations"],
+        "num_device_free": s["segment_frees"],
         "num_ooms": s["failures"],
-        "reserved_bytes.all.current": s["reserved"],
-        "reserved_bytes.all.peak": s["peak_reserved"],
-        "segment.all.allocated": s["segment_allocations"],
-        "segment.all.current": s["segments"],
-        "segment.all.freed": s["segment_frees"],
     }
-    return OrderedDict((name, value) for name, value in figures.items() if value is not None)
+    return OrderedDict(sorted(figures.items()))
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
@@ -108,14 +114,69 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     >>> torch.cuda.memory_stats_as_nested_dict()
     {}
     """
+    return _nested(memory_stats(device))
+
+
+def _nested(figures: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    for name, value in memory_stats(device).items():
+    for name, value in figures.items():
         *outer, last = name.split(".")
         into = nested
         for part in outer:
             into = into.setdefault(part, {})
         into[last] = value
     return nested
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """Figures of pinned memory: what tensors hold of it, and what is kept for reuse.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.host_memory_stats()
+    OrderedDict()
+    """
+    from collections import OrderedDict
+
+    if not _C._cuda_started():
+        return OrderedDict()
+    s = _C._cuda_host_stats()
+    return OrderedDict(
+        sorted(
+            {
+                "active_bytes.current": s["allocated"],
+                "active_bytes.peak": s["peak_allocated"],
+                "active_requests.allocated": s["allocations"],
+                "active_requests.current": s["blocks"],
+                "active_requests.freed": s["frees"],
+                "allocated_bytes.current": s["reserved"],
+                "allocated_bytes.peak": s["peak_reserved"],
+                "allocations.allocated": s["segment_allocations"],
+                "allocations.current": s["segments"],
+                "allocations.freed": s["segment_frees"],
+                "num_host_alloc": s["segment_allocations"],
+                "num_host_free": s["segment_frees"],
+            }.items()
+        )
+    )
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """The same figures as dicts in dicts, by the parts of their names.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.host_memory_stats_as_nested_dict()
+    {}
+    """
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats() -> None:
+    """The peaks of pinned memory start anew from what is in use.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.reset_peak_host_memory_stats()
+    """
+    _C._cuda_host_reset_peak()
 
 
 def memory_snapshot(*args: Any, **kwargs: Any) -> list[Any]:
