@@ -92,7 +92,7 @@ def test_one_tensor_elsewhere_is_refused(name, make):
 
 
 @pytest.mark.parametrize(
-    ("name", "make"), [m for m in MAKERS if "out" in BY_PATH[m[0]]["forms"]], ids=str
+    ("name", "make"), [pytest.param(*m, id=m[0]) for m in MAKERS if "out" in BY_PATH[m[0]]["forms"]]
 )
 def test_results_are_not_stored_elsewhere(name, make):
     f = function(name)

@@ -232,3 +232,33 @@ def test_other_classes_are_asked_too():
         assert result == (name, (Named,))
     with torch._C.DisableTorchFunctionSubclass(), pytest.raises(TypeError):
         x + other
+
+
+def test_as_subclass_is_a_view_with_the_history():
+    class Kind(torch.Tensor):
+        pass
+
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    kind = y.as_subclass(Kind)
+    assert type(kind) is Kind
+    assert kind._base is y
+    kind.mul_(3)  # a write that y sees, history included
+    y.sum().backward()
+    assert x.grad.tolist() == [6, 6, 6]
+    plain = torch.ones(3)
+    assert type(plain.as_subclass(Kind).data) is Kind
+    assert (
+        torch.func.jvp(lambda v: v.as_subclass(Kind) * 2, (plain,), (plain,))[1].tolist() == [2] * 3
+    )
+    assert torch.vmap(lambda v: v.as_subclass(Kind).sum())(torch.ones(2, 3)).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="must be a subclass of Tensor"):
+        plain.as_subclass(int)
+    with pytest.raises(TypeError, match="must be a subclass of Tensor"):
+        plain.as_subclass(3)
+
+
+def test_names_of_functions_methods_and_attributes():
+    name = torch.overrides.resolve_name
+    assert name(torch.Tensor.grad.__get__) == "rushlight.Tensor.grad.__get__"
+    assert name(torch.nn.functional.relu) == "rushlight.nn.functional.relu"

@@ -462,6 +462,20 @@ def test_zeta_below_its_pole():
     q = torch.tensor([1.0, 1.0, -1.0, -0.5, -0.5], dtype=torch.float64)
     expected = [INF, NAN, INF, 4 + math.pi**2 / 2, NAN]
     np.testing.assert_allclose(values(special.zeta(s, q)), expected)
+    # Elements that cancel, one that is huge, and polygamma, which has the sign of the sum.
+    s = torch.tensor([2.0, 3.0, 2.0, 3.0, 7.0], dtype=torch.float64)
+    q = torch.tensor([-0.5, -1e-20, -3.25, -2.5, -63.5], dtype=torch.float64)
+    expected = [
+        8.934802200544679,
+        -1e60,
+        19.474085068082154,
+        0.0541020258208637,
+        2.424283527454e-12,
+    ]
+    np.testing.assert_allclose(values(special.zeta(s, q)), expected, rtol=2e-11)
+    signs = np.array([1, -2, 1, -2, -720])
+    for order, x, value, sign in zip((s - 1).long().tolist(), q, expected, signs, strict=True):
+        np.testing.assert_allclose(torch.polygamma(order, x).item(), sign * value, rtol=2e-11)
 
 
 def test_mvlgamma_takes_a_positive_order():

@@ -1,5 +1,6 @@
 """Storages: the memory behind tensors, new memory, and files in memory."""
 
+import copy
 import pickle
 
 import pytest
@@ -142,3 +143,34 @@ def test_storages_of_elements():
     assert issubclass(torch.FloatStorage, torch.TypedStorage)
     with pytest.raises(AttributeError):
         torch.ZorkStorage
+
+
+def test_storages_convert_and_move():
+    storage = torch.FloatStorage([1.5, 2.0])
+    assert storage.type() == "torch.FloatStorage"
+    assert storage.pickle_storage_type() == "FloatStorage"
+    for name, dtype in [("double", torch.float64), ("int", torch.int32), ("bool", torch.bool)]:
+        made = getattr(storage, name)()
+        assert (type(made), made.dtype) == (torch.TypedStorage, dtype)
+        assert made.tolist() == torch.tensor([1.5, 2.0]).to(dtype).tolist()
+    assert storage.type(torch.float32) is storage
+    assert storage.type(torch.int64).tolist() == [1, 2]
+    assert storage.cpu() is storage.to(device="cpu") is storage
+    assert [storage.is_cuda, storage.is_sparse, storage.is_pinned()] == [False] * 3
+    copy.copy(storage)[0] = 7
+    assert storage[0] == 1.5
+
+    raw = torch.arange(2.0).untyped_storage()
+    assert list(raw) == raw.tolist() == [0, 0, 0, 0, 0, 0, 128, 63]
+    assert raw.float().tolist() == [0, 0, 0, 0, 0, 0, 128, 63]  # elements of bytes are bytes
+    assert raw.type() == "rushlight.storage.UntypedStorage"
+    copy.copy(raw).fill_(0)
+    assert raw[7] == 63
+
+
+def test_set_takes_storages():
+    x = torch.zeros(1).set_(torch.FloatStorage([0, 1, 2, 3, 4, 5]), 1, (2, 2))
+    assert x.tolist() == [[1, 2], [3, 4]]
+    assert torch.zeros(1).set_(torch.arange(3.0).untyped_storage()).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match=r"Storage of type torch.float32 .* torch.int64"):
+        torch.zeros(1).set_(torch.LongStorage([1, 2]))

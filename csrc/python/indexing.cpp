@@ -240,8 +240,7 @@ Var as_value(PyObject* o, DType dtype) {
   if (is_tensor(o)) return Var(as_tensor(o));
   if (PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) {
     Var v = wrap_number(o);
-    if (is_complex(v.dtype()) && !is_complex(dtype))
-      fail("value cannot be converted to type ", name(dtype), " without losing its imaginary part");
+    check_number(v, dtype);
     return v;
   }
   if (!PySequence_Check(o) || PyUnicode_Check(o))

@@ -1,5 +1,7 @@
 #include "python/overrides.h"
 
+#include "autograd/context.h"
+#include "ops/functions.h"
 #include "python/tensor_type.h"
 
 namespace rl {
@@ -152,9 +154,12 @@ PyObject* call_override(const char* method, PyObject* const* args, Py_ssize_t co
 
 PyObject* as_class_of(PyObject* subclass, PyObject* result) {
   if (!result || !modes.subclasses || Py_TYPE(result) != &TensorType) return result;
-  PyObject* converted = PyObject_CallMethod(result, "as_subclass", "O", Py_TYPE(subclass));
-  Py_DECREF(result);
-  return converted;
+  Var plain = Var::steal(as_tensor(result));
+  bool fresh = Py_REFCNT(result) == 1;
+  return guarded([&] {
+    Var from = fresh ? std::move(plain) : ops::alias_view(plain);
+    return reinterpret_cast<PyObject*>(moved_to(Py_TYPE(subclass), std::move(from)));
+  });
 }
 
 PyMethodDef override_functions[] = {

@@ -357,13 +357,13 @@ PyGetSetDef tensor_getset[] = {
      ">>> y.retains_grad\n"
      "True",
      nullptr},
-    {"data", get<get_data>, set<set_data>,
+    {"data", get_computed<get_data>, set<set_data>,
      "The same memory, unseen by autograd.\n\n"
      ">>> w = torch.ones(2, requires_grad=True)\n"
      ">>> w.data[0] = 5.0  # not recorded\n"
      ">>> w\n"
      "tensor([5., 1.], requires_grad=True)",
-     nullptr},
+     attribute("data")},
     {"_base", get<base>, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"_version", get<version>, set<set_version>, "How often it was written in place.", nullptr},
     {"T", get_computed<transposed>, nullptr,

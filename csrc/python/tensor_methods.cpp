@@ -348,6 +348,17 @@ Tensor* on_same_memory(PyTypeObject* type, const Tensor* from) {
   return t;
 }
 
+Tensor* moved_to(PyTypeObject* type, Var from) {
+  Tensor* t = on_same_memory(type, from.get());
+  t->grad_fn = std::exchange(from->grad_fn, nullptr);
+  t->output_nr = from->output_nr;
+  t->extra = std::exchange(from->extra, nullptr);
+  t->requires_grad = from->requires_grad;
+  t->cut = from->cut;
+  if (from->leads_to_python) mark(t);
+  return t;
+}
+
 namespace {
 
 // An object of a subclass on the same memory: (class, tensor, requires_grad).
@@ -368,22 +379,13 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     return reinterpret_cast<PyObject*>(t);
   });
 }
-// The same tensor as another class, history included.
+// A view of the whole tensor, of another class.
 PyObject* as_subclass(PyObject* o, PyObject* type) {
-  PyObject* args = PyTuple_Pack(2, type, o);
-  PyObject* made = args ? make_subclass(nullptr, args) : nullptr;
-  Py_XDECREF(args);
-  if (!made) return nullptr;
   return guarded([&]() -> PyObject* {
-    Tensor *t = as_tensor(made), *from = as_tensor(o);
-    if (Node* fn = grad_fn_of(from)) {
-      set_history(t, fn, int(from->output_nr));
-    } else if (requires_grad(from)) {
-      Var v = ops::alias_view(Var(from));
-      set_history(t, v->grad_fn, 0);
-    }
-    if (dual_levels) share_tangents(t, from);
-    return made;
+    auto* made = reinterpret_cast<PyTypeObject*>(type);
+    if (!PyType_Check(type) || !PyType_IsSubtype(made, &TensorType))
+      fail_as(PyExc_TypeError, "cls must be a subclass of Tensor");
+    return reinterpret_cast<PyObject*>(moved_to(made, ops::alias_view(Var(as_tensor(o)))));
   });
 }
 

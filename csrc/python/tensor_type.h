@@ -28,6 +28,9 @@ PyObject* tensor_item(const Tensor* t);
 // A new object of a class of tensors on the memory of another, outside any graph.
 Tensor* on_same_memory(PyTypeObject* type, const Tensor* from);
 
+// The same with all that `from`, which nothing else refers to, has: history, base, tangents, batch.
+Tensor* moved_to(PyTypeObject* type, Var from);
+
 int add_tensor_type(PyObject* module);
 
 }  // namespace rl

@@ -66,6 +66,8 @@ def _quantile(
         )
     if q.dtype is not x.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if q.device.type == "cpu" and not _C._batch_levels(q) and not ((q >= 0) & (q <= 1)).all():
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
@@ -167,7 +169,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
         flat = x.reshape(-1)
         if x.numel() == 0 or not x.is_floating_point():
             return _ops["median"](flat)
-        return nanmedian(flat, 0)[0]
+        middle = nanmedian(flat.detach(), 0)[0]
+        equal = (flat == middle) | (flat.isnan() & middle.isnan())
+        return _ops["where"](equal, flat, -float("inf")).amax()  # equal numbers share the gradient
     if not x.is_floating_point():
         return _ops["median"](x, dim, keepdim)
     if x.dim() == 0:

@@ -30,6 +30,8 @@ def histogram(
     >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
     """
+    from math import isfinite
+
     from rushlight.return_types import histogram as named
 
     x = input.detach().reshape(-1)
@@ -44,10 +46,14 @@ def histogram(
             low, high = 0.0, 1.0
         else:
             low, high = (float(x.min()), float(x.max())) if x.numel() else (0.0, 1.0)
+        if not (isfinite(low) and isfinite(high)):
+            raise RuntimeError(f"torch.histogram(): the range [{low}, {high}] is not finite")
+        if low > high:
+            raise RuntimeError(
+                f"torch.histogram(): min should not exceed max, but got min {low} max {high}"
+            )
         if low == high:
             low, high = low - 0.5, high + 0.5
-        if not low < high:
-            raise RuntimeError(f"torch.histogram(): max must be larger than min, got {low}, {high}")
         if bins <= 0:
             raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins}")
         edges = _ops["linspace"](low, high, bins + 1, dtype=x.dtype, device=x.device)
@@ -102,8 +108,8 @@ def histogramdd(
     each = [bins] * dims if isinstance(bins, int) else list(bins)
     if len(each) != dims:
         raise RuntimeError(
-            f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-dimensional "
-            f"histogram but got {len(each)}"
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input: "
+            f"got {len(each)} for {dims}"
         )
     edges: list[Tensor] = []
     shape: list[int] = []

@@ -463,12 +463,12 @@ def resize_as_(self: Tensor, tensor: Tensor, *, memory_format: Any = None) -> Te
 
 def set_(
     self: Tensor,
-    source: Tensor | None = None,
+    source: Any = None,
     storage_offset: int = 0,
     size: Any = None,
     stride: Any = None,
 ) -> Tensor:
-    """Points this tensor at the memory of ``source``; without one, at none: it becomes empty.
+    """Points this tensor at the memory of ``source``, a tensor or storage; without one, at none.
 
     >>> x, y = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(1)
     >>> y.set_(x)
@@ -479,6 +479,15 @@ def set_(
     """
     if source is None:
         source = self.new_empty(0)
+    elif not isinstance(source, Tensor):
+        if getattr(source, "dtype", self.dtype) is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type "
+                f"{source.dtype} for argument 1 'storage'"
+            )
+        source = source.untyped()._as_elements(self.dtype)
+        if size is not None and stride is None:
+            stride = _ops["empty"](tuple(size), device="meta").stride()
     size = source.shape if size is None else size
     stride = source.stride() if stride is None else stride
     return self._set_storage(

@@ -7,10 +7,10 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.storage import UntypedStorage
+from rushlight.storage import UntypedStorage, _Storage
 
 
-class TypedStorage:
+class TypedStorage(_Storage):
     """The memory behind a tensor, as elements of its dtype. Deprecated in favour of UntypedStorage.
 
     >>> import rushlight as torch
@@ -37,19 +37,15 @@ class TypedStorage:
         self._untyped_storage = wrap_storage
 
     @property
-    def _elements(self) -> Tensor:
-        flat = self._untyped_storage._bytes
-        count = flat.numel() // self.dtype.itemsize
-        return _C._reinterpret(flat, self.dtype, (count,), (1,))
+    def _elements(self) -> Tensor:  # type: ignore[override]
+        return self._untyped_storage._as_elements(self.dtype)
+
+    def _with(self, elements: Tensor) -> TypedStorage:
+        return TypedStorage(wrap_storage=elements.untyped_storage(), dtype=elements.dtype)
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
         return self._untyped_storage
-
-    @property
-    def device(self) -> _C.device:
-        """Where the memory lies."""
-        return self._untyped_storage.device
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -81,9 +77,6 @@ class TypedStorage:
     def __setitem__(self, index: int | slice, value: Any) -> None:
         self._elements[index] = value
 
-    def __iter__(self) -> Any:
-        return iter(self.tolist())
-
     def fill_(self, value: Any) -> TypedStorage:
         """Sets every element."""
         self._elements.fill_(value)
@@ -103,9 +96,17 @@ class TypedStorage:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
-    def cpu(self) -> TypedStorage:
-        """The storage itself: it lies in main memory."""
-        return self
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the class for this dtype; given another dtype, the converted elements."""
+        if dtype is None:
+            return f"torch.{self.pickle_storage_type()}"
+        return self if dtype is self.dtype else self._with(self._elements.to(dtype))
+
+    def pickle_storage_type(self) -> str:
+        """The class that files name for this dtype, such as ``FloatStorage``."""
+        from rushlight._serialization.storages import STORAGE_NAMES
+
+        return STORAGE_NAMES[self.dtype]
 
     def is_shared(self) -> bool:
         """Whether other processes can see the memory."""

@@ -219,9 +219,13 @@ def resolve_name(func: Callable[..., Any]) -> str | None:
     >>> torch.overrides.resolve_name(torch.exp), torch.overrides.resolve_name(torch.Tensor.exp)
     ('rushlight.exp', 'rushlight.Tensor.exp')
     """
+    from rushlight._missing import public
+
     name = getattr(func, "__name__", None)
     if name is None:
         return None
+    if name == "__get__":  # of an attribute
+        return f"{public('rushlight.Tensor')}.{func.__self__.__name__}.__get__"  # type: ignore
     if is_tensor_method_or_property(func):
-        return f"rushlight.Tensor.{name}"
-    return f"{getattr(func, '__module__', None) or 'rushlight'}.{name}"
+        return f"{public('rushlight.Tensor')}.{name}"
+    return f"{public(getattr(func, '__module__', None) or 'rushlight')}.{name}"

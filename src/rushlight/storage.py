@@ -30,7 +30,92 @@ def _of_bytes(items: Sequence[int]) -> Tensor:
     return flat
 
 
-class UntypedStorage:
+# What storages are converted by, and the dtype of the result.
+_CONVERSIONS = {
+    "bfloat16": _C.bfloat16, "bool": _C.bool, "byte": _C.uint8, "char": _C.int8,
+    "complex_double": _C.complex128, "complex_float": _C.complex64, "double": _C.float64,
+    "float": _C.float32, "half": _C.float16, "int": _C.int32, "long": _C.int64, "short": _C.int16,
+    "float8_e4m3fn": _C.float8_e4m3fn, "float8_e4m3fnuz": _C.float8_e4m3fnuz,
+    "float8_e5m2": _C.float8_e5m2, "float8_e5m2fnuz": _C.float8_e5m2fnuz,
+}  # fmt: skip
+
+
+class _Storage:
+    """What storages of bytes and of elements have in common."""
+
+    is_sparse = False
+    _elements: Tensor
+
+    def _with(self, elements: Tensor) -> Any:
+        raise NotImplementedError
+
+    @property
+    def device(self) -> _C.device:
+        """Where the memory lies."""
+        return self._elements.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self._elements.is_cuda
+
+    def get_device(self) -> int:
+        """The number of the GPU, or -1."""
+        return self._elements.get_device()
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> Any:
+        """The storage itself, or a copy on another device.
+
+        >>> import rushlight as torch
+        >>> storage = torch.zeros(2).untyped_storage()
+        >>> storage.to(device="cpu") is storage
+        True
+        """
+        elements = self._elements
+        moved = elements.to(device)
+        return self if moved is elements else self._with(moved)
+
+    def cpu(self) -> Any:
+        """The storage itself, or a copy in main memory."""
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+        """The storage itself, or a copy on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the memory is locked for copies to a GPU."""
+        return self._elements.is_pinned()
+
+    def pin_memory(self, device: Any = "cuda") -> Any:
+        """The storage itself, or a copy in memory that is locked for copies to a GPU."""
+        return self if self.is_pinned() else self._with(self._elements.pin_memory())
+
+    def __iter__(self) -> Any:
+        return iter(self._elements.tolist())
+
+    def __copy__(self) -> Any:
+        return self._with(self._elements.clone())
+
+
+def _conversion(name: str, dtype: _C.dtype) -> Any:
+    def convert(self: Any) -> Any:
+        from rushlight._typed_storage import TypedStorage
+
+        made = self._elements.to(dtype, copy=True)
+        return TypedStorage(wrap_storage=made.untyped_storage(), dtype=dtype)
+
+    convert.__name__, convert.__qualname__ = name, f"_Storage.{name}"
+    convert.__doc__ = f"The elements converted to {dtype}, as a new storage."
+    return convert
+
+
+_CONVERT = {dtype: _conversion(name, dtype) for name, dtype in _CONVERSIONS.items()}
+for _convert in _CONVERT.values():
+    setattr(_Storage, _convert.__name__, _convert)
+
+
+class UntypedStorage(_Storage):
     """The memory behind a tensor, as bytes; or a number of new ones.
 
     >>> import rushlight as torch
@@ -55,6 +140,16 @@ class UntypedStorage:
         if not self._part and self._flat.numel() != self._flat._storage_bytes():  # resized
             self._flat = _C._storage_tensor(self._flat)
         return self._flat
+
+    _elements = _bytes
+
+    def _with(self, elements: Tensor) -> UntypedStorage:
+        return self._of(elements)
+
+    def _as_elements(self, dtype: _C.dtype) -> Tensor:
+        """A flat tensor of all whole elements of this type."""
+        flat = self._bytes
+        return _C._reinterpret(flat, dtype, (flat.numel() // dtype.itemsize,), (1,))
 
     @classmethod
     def _of(cls, flat: Tensor) -> UntypedStorage:
@@ -102,17 +197,16 @@ class UntypedStorage:
         """The size of an element: one byte."""
         return 1
 
-    @property
-    def device(self) -> _C.device:
-        """Where the memory lies."""
-        return self._bytes.device
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the class; given a dtype, the bytes converted to it."""
+        if dtype is None:
+            from rushlight._missing import public
+
+            return f"{public('rushlight.storage')}.UntypedStorage"
+        return _CONVERT[dtype](self)
 
     def untyped(self) -> UntypedStorage:
         """The storage itself."""
-        return self
-
-    def cpu(self) -> UntypedStorage:
-        """The storage itself: it lies in main memory."""
         return self
 
     def resize_(self, size: int) -> UntypedStorage:

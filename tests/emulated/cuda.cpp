@@ -232,6 +232,7 @@ Recorded recorded(void* function, unsigned gx, unsigned gy, unsigned bx, void** 
 }
 
 int run(Function* f, unsigned gx, unsigned gy, unsigned bx, void** arguments) {
+  Turn turn;
   if (int error = failure("launch", 719)) return error;
   if (!gx || !gy || !bx || bx > 1024 || gx > 0x7fffffff || gy > 65535) return 1;
   if (f->module->device != entered()) return refused(f->name.c_str(), f->module->device);

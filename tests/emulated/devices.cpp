@@ -65,6 +65,7 @@ Stream* as_stream(void* stream) {
 
 // Does what was put off, up to a point.
 int catch_up(Stream* s, size_t upto) {
+  Turn turn;
   int before = current, error = 0;
   if (s->done < upto) current = s->device;
   for (; s->done < upto && !s->later.empty(); s->done++) {
@@ -76,6 +77,7 @@ int catch_up(Stream* s, size_t upto) {
   return error;
 }
 int catch_up_all() {
+  Turn turn;
   int error = 0;
   for (Stream& s : first) {
     s.device = int(&s - first);
@@ -93,9 +95,12 @@ int elsewhere(const char* what, Address at) {
 
 }  // namespace
 
+std::recursive_mutex Turn::lock;
+
 int entered() { return current; }
 
 int device_of(Address at) {
+  Turn turn;
   for (int i = 0; i < kMost; i++)
     if (lies_in(blocks[i], at)) return i;
   return lies_in(pinned, at) ? kAnyDevice : kNoDevice;
@@ -112,6 +117,7 @@ int foreign(const char* what, void* stream) {
 }
 
 bool put_off(void* stream, std::function<int()> work) {
+  Turn turn;
   static const char* wish = std::getenv("EMULATED_CUDA_LATE");
   if (!wish || (std::strcmp(wish, "first") == 0) != !stream) return false;
   Stream* s = as_stream(stream);
@@ -211,6 +217,7 @@ EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
   return 0;
 }
 EXPORT int cuMemAlloc_v2(Address* data, size_t bytes) {
+  Turn turn;
   if (current < 0) return kInvalidContext;
   if (int error = failure("allocate", 2)) return error;
   if (in_use[current] + bytes > capacity()) return 2;
@@ -223,6 +230,7 @@ EXPORT int cuMemAlloc_v2(Address* data, size_t bytes) {
   return 0;
 }
 EXPORT int cuMemFree_v2(Address data) {
+  Turn turn;
   if (int error = elsewhere("memory to free", data)) return error;
   catch_up_all();
   in_use[current] -= blocks[current][data];
@@ -231,12 +239,14 @@ EXPORT int cuMemFree_v2(Address data) {
   return 0;
 }
 EXPORT int cuMemHostAlloc(void** data, size_t bytes, unsigned flags) {
+  Turn turn;
   if (current < 0 || !(flags & 1)) return kInvalidContext;  // all pinned memory is for all devices
   *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   pinned[Address(*data)] = bytes;
   return 0;
 }
 EXPORT int cuMemFreeHost(void* data) {
+  Turn turn;
   catch_up_all();
   pinned.erase(Address(data));
   std::free(data);
@@ -255,7 +265,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(Address out, const void* in, size_t bytes, void*
   if (int error = elsewhere("memory to write", out)) return error;
   // Pinned memory is read when the copy is done, other memory now.
   auto direct = [=] { return std::memcpy(reinterpret_cast<void*>(out), in, bytes), 0; };
-  if (lies_in(pinned, Address(in))) {
+  if (device_of(Address(in)) == kAnyDevice) {
     if (!record_other(stream, direct)) direct();
     return failure("copy", 719);
   }
@@ -269,7 +279,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void* out, Address in, size_t bytes, void* strea
   if (int error = foreign("a copy", stream)) return error;
   if (int error = elsewhere("memory to read", in)) return error;
   auto work = [=] { return std::memcpy(out, reinterpret_cast<void*>(in), bytes), 0; };
-  if (lies_in(pinned, Address(out))) {
+  if (device_of(Address(out)) == kAnyDevice) {
     if (!record_other(stream, work)) work();
     return failure("copy", 719);
   }
@@ -304,6 +314,7 @@ EXPORT int cuMemsetD8Async(Address out, unsigned char value, size_t count, void*
 // ---- streams and events
 
 EXPORT int cuStreamCreateWithPriority(void** stream, unsigned, int) {
+  Turn turn;
   if (current < 0) return kInvalidContext;
   streams.push_back(new Stream{current});
   *stream = streams.back();
@@ -337,6 +348,7 @@ EXPORT int cuEventDestroy_v2(void* event) {
   return 0;
 }
 EXPORT int cuEventRecord(void* event, void* stream) {
+  Turn turn;
   if (int error = foreign("a stream", stream)) return error;
   auto* e = static_cast<Event*>(event);
   if (e->device != current) return refused("an event", e->device);
@@ -352,6 +364,7 @@ EXPORT int cuEventSynchronize(void* event) {
 }
 // What was put off is not through when it is asked for, and is when it is asked for again.
 EXPORT int cuEventQuery(void* event) {
+  Turn turn;
   auto* e = static_cast<Event*>(event);
   bool waits = e->stream && e->stream->done < e->upto;
   int error = cuEventSynchronize(event);

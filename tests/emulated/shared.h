@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -18,6 +19,14 @@ double load(int type, const void* data, int64_t at);
 void store(int type, void* data, int64_t at, double value);
 // True when the work is done later: the stream is being recorded, or its work is put off.
 bool record_other(void* stream, std::function<int()> work);
+
+// Calls that wait come from threads that do not hold Python's lock: those that run kernels or look at what
+// all threads share take turns.
+struct Turn {
+  Turn() : hold(lock) {}
+  static std::recursive_mutex lock;
+  std::lock_guard<std::recursive_mutex> hold;
+};
 
 // ---- devices (devices.cpp)
 inline constexpr int kNoDevice = -1, kAnyDevice = -2, kInvalidContext = 201, kInvalidHandle = 400;

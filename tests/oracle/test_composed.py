@@ -72,6 +72,12 @@ def test_histograms_and_places():
         np.testing.assert_allclose(ours.hist.numpy(), theirs.hist.numpy())
         np.testing.assert_allclose(ours.bin_edges.numpy(), theirs.bin_edges.numpy())
     for t in (rushlight, torch):
+        with pytest.raises(RuntimeError, match="min should not exceed max"):
+            t.histogram(t.arange(3.0), 3, range=(2.0, 1.0))
+        with pytest.raises(RuntimeError, match=r"range .* is not finite"):
+            t.histogram(t.tensor([1.0, float("nan")]), 3)
+        with pytest.raises(RuntimeError, match="equal to the innermost dimension"):
+            t.histogramdd(t.ones(3, 2), [3])
         assert [i.tolist() for i in t.unravel_index(t.tensor([5, 7]), (3, 4))] == [[1, 1], [1, 3]]
         assert t.nonzero_static(t.tensor([0, 3, 4]), size=3).tolist() == [[1], [2], [-1]]
 

@@ -34,18 +34,26 @@ RL_SHARED(
       if (s == 1) return INFINITY;
       if (!(s > 1) || q != q) return NAN;
       if (q > 0) return zeta_above(s, q);
-      double fraction = q - floor(q), sign = fmod(s, 2.0);
-      if (fraction == 0) return INFINITY;
+      if (q == floor(q)) return INFINITY;
+      // near = the distance of the last element that is negative, exact however small.
+      double steps = -floor(q), near = -(q + (steps - 1)), sign = fmod(s, 2.0);
       if (sign != 0 && sign != 1) return NAN;
-      double far = zeta_above(s, 1 - fraction) - zeta_above(s, 1 - q);
-      return zeta_above(s, fraction) + (sign == 0 ? far : -far);
+      double turned = sign == 0 ? 1 : -1;
+      if (steps > 64)
+        return zeta_above(s, 1 - near) + turned * (zeta_above(s, near) - zeta_above(s, 1 - q));
+      // Elements in pairs about 0: those that cancel do so before the small ones are added.
+      double sum = zeta_above(s, steps + (1 - near));
+      for (double k = steps - 1; k >= 0; k--)
+        sum += pow(k + (1 - near), -s) + turned * pow(k + near, -s);
+      return sum;
     })
 
 RL_SHARED(
     kPolygamma, RL_DEVICE double polygamma(double x, double n) {
       if (n == 0) return digamma(x);
+      double sum = zeta(n + 1, x);
       double magnitude =
-          n <= 170 ? tgamma(n + 1) * zeta(n + 1, x) : exp(lgamma(n + 1) + log(zeta(n + 1, x)));
+          n <= 170 ? tgamma(n + 1) * sum : copysign(exp(lgamma(n + 1) + log(fabs(sum))), sum);
       return fmod(n, 2.0) == 1 ? magnitude : -magnitude;
     })
 

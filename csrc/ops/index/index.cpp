@@ -92,7 +92,12 @@ Var scalar_of(const Var& value, DType dtype, Device device) {
 void check_fill(const Var& value, DType dtype) {
   if (value.dtype() == dtype || dtype == DType::Bool) return;
   Plain plain;
-  check_fits(ops::reshape(value, {}), dtype);
+  check_fits(alias(value.get(), {}, {}, value->offset), dtype);
+}
+
+void check_number(const Var& value, DType dtype) {
+  bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (!half || is_complex(value.dtype())) check_fill(value, dtype);
 }
 
 Var row_major_copy(const Var& v) {

@@ -164,7 +164,7 @@ struct Fill : Linear {
     check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
           value.dim(), " dimensions.");
     if (value.device() == kHost || is_stored(into->dtype) || value.dtype() == DType::U64)
-      check_number(value, into->dtype);
+      check_fill(value, into->dtype);
     Var all = Var(into);
     if (batch_of(into)) {
       HiddenDims hidden;

@@ -20,7 +20,8 @@ DType of_value(const std::optional<DType>& dtype, const Var& value) {
 
 Var filled(Var v, const Var& value) {
   check(value.numel() == 1, "full: the fill value must be a single number");
-  if (is_stored(v.dtype()) || value.dtype() == DType::U64) check_fill(value, v.dtype());
+  if (value.device() == kHost || is_stored(v.dtype()) || value.dtype() == DType::U64)
+    check_fill(value, v.dtype());
   Var scalar = ops::to(alias(value.get()), v.dtype());
   Ints zero(v.dim());
   Var spread = alias(scalar.get(), v.sizes(), zero, scalar->offset);

@@ -292,6 +292,13 @@ def _sizes(args: tuple[Any, ...]) -> list[int]:
     return list(args[0]) if len(args) == 1 and not isinstance(args[0], int) else list(args)
 
 
+@_of("", "view")
+def _view(aten: Any, input: Any, *shape: Any, **named: Any) -> Any:
+    if shape and isinstance(shape[0], int):  # a number by itself would do for a dtype
+        return aten.view(input, list(shape))
+    return NotImplemented
+
+
 @_of("", "reshape")
 def _reshape(aten: Any, input: Any, *shape: Any, **named: Any) -> Any:
     """A view where strides allow one, else a copy."""

@@ -30,6 +30,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     """
 
     _copies_take_grad = False
+    __torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:
