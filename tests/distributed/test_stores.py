@@ -201,8 +201,8 @@ dist.init_process_group("gloo", init_method=where, rank=int(sys.argv[1]), world_
     from processes import free_port
 
     command = [sys.executable, "-c", program % free_port()]
-    ranks = [
-        subprocess.Popen([*command, str(r)], stderr=subprocess.PIPE, text=True) for r in (0, 1)
+    texts = [  # one after the other: none waits for one that could not start
+        subprocess.run([*command, str(r)], stderr=subprocess.PIPE, text=True, timeout=60).stderr
+        for r in (0, 1)
     ]
-    texts = [rank.communicate(timeout=60)[1] for rank in ranks]
     assert all("pip install 'rushlight[mpi]'" in text for text in texts), texts

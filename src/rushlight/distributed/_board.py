@@ -6,7 +6,6 @@ process writes a line about its n-th collective of a group, and reads those of t
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import struct
@@ -54,7 +53,6 @@ class Board:
         os.close(descriptor)
         if store.add(f"{key}/open", 1) == len(self.here):
             os.unlink(path)  # everyone has it; nothing stays behind
-            _unlink_memory_of_mpi()
 
     def lines(self, group: int, ranks: list[int]) -> Lines | None:
         """The entries of a group's processes; None if there is nobody to compare with."""
@@ -75,14 +73,6 @@ def _machine() -> str:
     except OSError:
         boot = space = ""
     return f"{socket.gethostname()} {boot} {space}"
-
-
-def _unlink_memory_of_mpi() -> None:
-    """Removes the names of MPICH's shared memory, which it would leave behind after a fault."""
-    with contextlib.suppress(OSError), open("/proc/self/maps") as file:
-        names = {line.split()[-1] for line in file if "/dev/shm/mpich_shm_" in line}
-        for name in names:
-            os.unlink(name)
 
 
 class Lines:

@@ -9,7 +9,7 @@ from rushlight.distributed import _world
 from rushlight.distributed._backends import Backend, choose
 from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._stores import HashStore, PrefixStore, Store, TCPStore
-from rushlight.distributed.rendezvous import rendezvous
+from rushlight.distributed.rendezvous import _several, rendezvous
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -373,6 +373,9 @@ def init_process_group(
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta: {timeout!r}")
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
+    by_mpi = set(backends.values()) != {"nccl"}
+    if by_mpi and _several(world_size):
+        _world.mpi()  # says what to install, before anyone waits for a process that could not start
     if store is None:
         store, rank, world_size = _meet(init_method, rank, world_size, timeout)
     elif world_size <= 0 or rank < 0:
@@ -381,7 +384,6 @@ def init_process_group(
         raise ValueError(f"init_process_group: rank {rank} is not in 0..{world_size - 1}")
     _counts["init"] += 1
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    by_mpi = set(backends.values()) != {"nccl"}
     world = _world.World(
         store, rank, world_size, timeout, f"default_pg/{restart}/{_counts['init']}", by_mpi
     )

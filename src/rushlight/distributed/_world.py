@@ -165,8 +165,6 @@ class World:
         if size == 1:
             self.engine = Alone()
         else:
-            if by_mpi:
-                mpi()  # says what to install, before anyone waits
             check_in(self.store, rank, size, timeout)
             self._address = self._host(timeout)
             self._watch(*self._address)
@@ -178,7 +176,10 @@ class World:
     def start_mpi(self) -> None:
         """Joins the processes by MPI, unless that was done; all of them call it."""
         if self.engine is None:
-            self.engine = Mpi(self._communicator(self._address[0]))
+            comm = self._communicator(self._address[0])
+            comm.Barrier()  # all have MPI's shared memory: its names may go
+            _unlink_memory_of_mpi()
+            self.engine = Mpi(comm)
 
     def _await_all(self, timeout: timedelta) -> None:
         """Nobody goes on, and perhaps away with the store, before all are done with it."""
@@ -280,6 +281,14 @@ class World:
                 send(link, b"leave", b"\0" * 8)
                 link.shutdown(socket.SHUT_WR)
         self.store._close()
+
+
+def _unlink_memory_of_mpi() -> None:
+    """Removes the names of MPICH's shared memory, which it would leave behind after a fault."""
+    with contextlib.suppress(OSError), open("/proc/self/maps") as file:
+        for name in {line.split()[-1] for line in file if "/dev/shm/mpich_shm_" in line}:
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                os.unlink(name)
 
 
 def _reachable() -> str:

@@ -90,6 +90,12 @@ def _numbers(rank: int, world_size: int, where: str) -> tuple[int, int]:
     return rank, world_size
 
 
+def _several(world_size: int) -> bool:
+    """Whether there are several processes, as far as that is known before they meet."""
+    sizes = [world_size, *(int(os.environ.get(name, 0)) for _, name in _RANKS)]
+    return next((size for size in sizes if size > 0), 0) > 1
+
+
 def _from_environment(rank: int, world_size: int, timeout: timedelta) -> tuple[Store, int, int]:
     rank, world_size = _numbers(rank, world_size, "env://")
     host = os.environ.get("MASTER_ADDR") or _slurm_host()
