@@ -8,6 +8,7 @@ from processes import needs_mpi, run
 from rushlight import distributed as dist
 from rushlight import nn
 from rushlight.nn.parallel import DistributedDataParallel as DDP
+from rushlight.nn.parallel import _buckets
 
 pytestmark = needs_mpi
 
@@ -55,8 +56,14 @@ def hooks(rank, size):
     assert used.module.never.weight.grad is None
 
 
-def test_communication_hooks():
-    run(hooks, 2)
+def hooks_of_large_gradients(rank, size):
+    _buckets.ALONE = 1  # each would be summed where it lies
+    hooks(rank, size)
+
+
+@pytest.mark.parametrize("work", [hooks, hooks_of_large_gradients])
+def test_communication_hooks(work):
+    run(work, 2)
 
 
 def older_names(rank, size):
