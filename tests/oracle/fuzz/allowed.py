@@ -93,6 +93,7 @@ COMPUTED = [
     (DERIVES, r"PreluKernelBackwardBackward0 returned an invalid gradient", "second derivatives"),
     (DERIVES, r"the `-` operator, (with|on) a bool tensor", "x ** bool, atan2 of bools"),
     (DERIVES, r"Expected isFloatingType\(grad", "a real part written into complex"),
+    (DERIVES, r"setStorage: sizes", "a part of what out= has resized"),
     (DERIVES, r"output_padding is not supported", "a fault of PyTorch"),
     (
         r"autograd\.grad|backward\(",
@@ -285,6 +286,8 @@ FACTS = [
     ("length", r"inputs=\[", is_node_asked_for, "a node whose result is asked for does not run"),
     ("length", DERIVES, is_seen_by_node, "gradients that are not needed"),
     ("length", DERIVES, is_part_of_one_node, "results of one node there"),
+    ("kind", DERIVES, is_part_of_one_node, "results of one node there"),
+    ("requires_grad", DERIVES, is_part_of_one_node, "results of one node there"),
     ("kind", DERIVES, is_seen_by_node, "gradients that are not needed"),
     ("kind", r"pickle", is_missing_there, "pickle keeps .grad"),
     ("kind", r"Doubled", is_missing_there, ".grad stays after a write"),
@@ -306,7 +309,7 @@ FACTS = [
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
     (
         "value",
-        r"(index_add|masked_scatter)_\(|m(atmul|m|ean|v)\(.*out=",
+        r"(index_add|masked_scatter)_\(|(m(atmul|m|ean|v)|solve)\(.*out=",
         is_aliased,
         "written last",
     ),
@@ -341,6 +344,7 @@ FACTS = [
         always,
         "a tangent that does not depend on the point",
     ),
+    ("value", r"(jvp|dual)[^\n]*fm(ax|in)\(", always, "its tangent of ties is not its gradient"),
     ("value", r"topk", is_tie, "the order of equal elements"),
     ("value", r"polygamma", always, "poles, and ten digits there"),
     ("value", r"func\.[^\n]*func\.[^\n]*prelu", always, "its kink has two sides there"),

@@ -27,7 +27,7 @@ WRONG = [
     (r"cholesky_(inverse|solve)|lstsq|triangular_solve", 1),
 ]
 # The results of one node there, each of which has gradients by all arguments.
-ONE_NODE = r"(triangular_solve|lu_unpack|lstsq)\("
+ONE_NODE = r"(triangular_solve|lu_unpack|lstsq|linalg\.lu)\("
 NAN_THERE = r"norm|dist|eigvalsh|poisson_nll_loss|triplet|sinc|std|logcumsumexp|prod|pow|atan2"
 
 
@@ -167,8 +167,8 @@ def is_shared_there(case):
 
 
 def is_part_of_one_node(case):
-    """A hook of a result, of which the other results that are derived are not made here."""
-    return case.name == "log" and case.after(r"linalg\.lu\(")
+    """A hook or the retained gradient of a result, where another result of its node is derived."""
+    return (case.name == "log" or ".grad" in case.fact.text) and case.after(ONE_NODE)
 
 
 def is_hook_of_hidden_view(case):
@@ -261,7 +261,7 @@ def is_nan_beside(case):
 
 def is_hook_of_jvp(case):
     """A hook of a result that was written afterwards."""
-    return case.name == "log" and case.after(r"func\.jvp")
+    return case.name == "log" and case.after(r"func\.jvp|unpack_dual")
 
 
 def is_tie(case):
