@@ -9,6 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from rushlight.utils._backward_hook import (
+        BackwardHook as BackwardHook,
+    )
+    from rushlight.utils._backward_hook import (
+        unserializable_hook as unserializable_hook,
+    )
+    from rushlight.utils._backward_hook import (
+        warn_if_has_hooks as warn_if_has_hooks,
+    )
+
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
 _next_id = count()
 
@@ -56,3 +67,11 @@ def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> 
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("BackwardHook", "unserializable_hook", "warn_if_has_hooks"):
+        from rushlight.utils import _backward_hook
+
+        return getattr(_backward_hook, name)
+    raise AttributeError(f"module 'rushlight.utils.hooks' has no attribute {name!r}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import multiprocessing.context
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from rushlight import _C
+from rushlight.utils.data._utils import pipes
 from rushlight.utils.data._utils.collate import default_collate as default_collate
 from rushlight.utils.data._utils.collate import default_convert as default_convert
 from rushlight.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
@@ -111,6 +111,11 @@ class DataLoader(Generic[_T_co]):
         self.multiprocessing_context = multiprocessing_context
         streaming = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if streaming else _DatasetKind.Map
+        if pipes.is_stream(dataset):
+            from rushlight.utils.data.graph_settings import apply_shuffle_settings
+
+            self.dataset = apply_shuffle_settings(dataset, shuffle=shuffle)
+            shuffle = None
         if streaming:
             _refuse_for_streams(shuffle=shuffle, sampler=sampler, batch_sampler=batch_sampler)
         if sampler is not None and shuffle:
@@ -259,12 +264,6 @@ def _refuse_for_streams(**options: Any) -> None:
             )
 
 
-def _rank() -> int:
-    """The number of this process in its group: workers of no two processes share a seed."""
-    distributed = sys.modules.get("rushlight.distributed")
-    return distributed.get_rank() if distributed and distributed.is_initialized() else 0
-
-
 def _has_cuda() -> bool:
     from rushlight import cuda  # only who pins memory needs it
 
@@ -295,13 +294,24 @@ class _BaseDataLoaderIter:
                 stacklevel=4,
             )
         self._sampler_iter = iter(self._index_sampler)
-        self._base_seed = draw_seed(loader.generator) + _rank() * loader.num_workers
+        self._shared_seed = self._seed_pipe(loader)
+        # workers of no two processes share a seed
+        self._base_seed = draw_seed(loader.generator) + pipes.place()[0] * loader.num_workers
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
+    def _seed_pipe(self, loader: DataLoader[Any]) -> int | None:
+        """Where the dataset is a data pipe: the seed of its steps in this pass, in all workers."""
+        if not pipes.is_stream(self._dataset):
+            return None
+        seed = pipes.shared_seed(loader.generator)
+        pipes.set_seed(self._dataset, seed)
+        return seed
+
     def _reset(self, loader: DataLoader[Any]) -> None:
         self._sampler_iter = iter(self._index_sampler)
+        self._shared_seed = self._seed_pipe(loader)
         self._num_yielded = 0
         self._IterableDataset_len_called = loader._IterableDataset_len_called
 
@@ -352,6 +362,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             raise AssertionError(
                 f"timeout={self._timeout} needs worker processes: set num_workers, or timeout=0"
             )
+        if pipes.is_pipe(self._dataset):
+            pipes.divide_among_processes(self._dataset)
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind,
             self._dataset,

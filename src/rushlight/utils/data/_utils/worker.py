@@ -15,6 +15,7 @@ from typing import Any
 
 import rushlight
 import rushlight.random
+from rushlight.utils.data._utils import pipes
 
 CHECK_INTERVAL = 5.0  # seconds after which a waiting worker looks whether its loader lives
 
@@ -100,6 +101,8 @@ class WorkerTask:
     collate_fn: Any
     drop_last: bool
     base_seed: int
+    shared_seed: int | None  # of a data pipe
+    process: tuple[int, int]  # the number of the loader's process in its group, and their number
     init_fn: Any
     worker_id: int
     num_workers: int
@@ -156,6 +159,12 @@ def _serve(task: WorkerTask, end: Any) -> None:
     failure: ExceptionWrapper | None = None
     fetcher: Any = None
     try:
+        if task.shared_seed is not None:
+            pipes.set_seed(task.dataset, task.shared_seed)
+        if pipes.is_pipe(task.dataset):  # among processes first, then among their workers
+            rank, size = task.process
+            parts = task.num_workers * size
+            pipes.divide(task.dataset, parts, task.worker_id * size + rank)
         if task.init_fn is not None:
             task.init_fn(task.worker_id)
         fetcher = _create_fetcher(task)
@@ -171,10 +180,12 @@ def _serve(task: WorkerTask, end: Any) -> None:
                 return
             continue
         number, index = request
-        if index is RESUME:
+        if isinstance(index, Resume):
             ended = False
             if failure is None:
                 try:
+                    if index.shared_seed is not None:
+                        pipes.set_seed(task.dataset, index.shared_seed)
                     fetcher = _create_fetcher(task)
                 except Exception as error:
                     failure = ExceptionWrapper(error, where)
@@ -187,14 +198,11 @@ def _serve(task: WorkerTask, end: Any) -> None:
             ended = _answer(end, fetcher, number, index, task.dataset_kind == 1, where)
 
 
-class _Resume:
-    """The request to begin anew."""
+@dataclass(frozen=True)
+class Resume:
+    """The request to begin anew, with the seed of a data pipe."""
 
-    def __reduce__(self) -> str:
-        return "RESUME"
-
-
-RESUME = _Resume()
+    shared_seed: int | None
 
 
 def _create_fetcher(task: WorkerTask) -> Any:

@@ -18,8 +18,9 @@ from itertools import cycle
 from typing import Any
 
 import rushlight
+from rushlight.utils.data._utils import pipes
 from rushlight.utils.data._utils.transport import LoaderEnd, Message, connection
-from rushlight.utils.data._utils.worker import CHECK_INTERVAL, RESUME, WorkerTask, worker_loop
+from rushlight.utils.data._utils.worker import CHECK_INTERVAL, Resume, WorkerTask, worker_loop
 from rushlight.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
 
 _PATIENCE = 5.0  # seconds that workers get to finish what they do when they are to end
@@ -83,6 +84,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers: list[Worker] = []
         self._owner = os.getpid()
         super().__init__(loader)
+        if self._shared_seed is not None:  # PyTorch draws one more here: later numbers are its own
+            pipes.shared_seed(loader.generator)
         self._prefetch_factor = loader.prefetch_factor or 0
         if self._prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 when there are workers")
@@ -110,6 +113,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             collate_fn=self._collate_fn,
             drop_last=self._drop_last,
             base_seed=self._base_seed,
+            shared_seed=self._shared_seed,
+            process=pipes.place(),
             init_fn=loader.worker_init_fn,
             worker_id=number,
             num_workers=self._num_workers,
@@ -135,7 +140,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._ready.clear()
         waiting = len(self._workers)
         for worker in self._workers:
-            worker.end.send((-1, RESUME))
+            worker.end.send((-1, Resume(self._shared_seed)))
         while waiting:  # what is left of an abandoned pass comes first
             waiting -= sum(message.kind == "resumed" for message in self._receive())
         self._begin()
