@@ -123,6 +123,7 @@ def manual_seed(seed: int) -> Any:
     >>> torch.equal(first, torch.rand(2))
     True
     """
+    seed = int(seed)
     default_generator.manual_seed(seed)
     _C._cuda_seed_all(seed)
     return default_generator

@@ -15,13 +15,14 @@ namespace {
 constexpr int64_t kChunks = 8;              // of images, each with sums of its own
 constexpr int64_t kPartialBytes = 1 << 20;  // of those sums together
 constexpr int64_t kRowsOfTask = 32;         // output channels that share a copy of the input
+constexpr int64_t kPixels = 1024;           // summed in registers, so that errors do not pile up
 
 int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Walk {
   int64_t planes, rows, pixels;              // of g
   int64_t plane_step, row_step, pixel_step;  // in the padded input
-  int64_t g_plane;                           // of one channel of g
+  int64_t g_row, g_plane;                    // of one channel of g
 };
 
 // sums[Rows][Vectors] += over all pixels g of Rows channels times Vectors of the input.
@@ -31,13 +32,7 @@ RL_INLINE void weight_block(const Walk& walk, const T* g, const T* x, const int6
   using V = typename Register<T, Bytes>::type;
   using Loose = typename Register<T, Bytes>::loose;
   constexpr int64_t L = Register<T, Bytes>::lanes;
-  V acc[Rows][Vectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 3
-    for (int v = 0; v < Vectors; ++v)
-      acc[r][v] = *reinterpret_cast<const Loose*>(sums + r * pitch + v * L);
-  }
+  V acc[Rows][Vectors] = {};
   for (int64_t d = 0; d < walk.planes; ++d) {
     for (int64_t h = 0; h < walk.rows; ++h) {
       const T* row = x + d * walk.plane_step + h * walk.row_step;
@@ -56,14 +51,14 @@ RL_INLINE void weight_block(const Walk& walk, const T* g, const T* x, const int6
           for (int v = 0; v < Vectors; ++v) acc[r][v] += f * b[v];
         }
       }
-      g += walk.pixels;
+      g += walk.g_row;
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 3
     for (int v = 0; v < Vectors; ++v)
-      *reinterpret_cast<Loose*>(sums + r * pitch + v * L) = acc[r][v];
+      *reinterpret_cast<Loose*>(sums + r * pitch + v * L) += acc[r][v];
   }
 }
 
@@ -109,8 +104,8 @@ class WeightRunner {
     }
     if (padded > kMostElements) throw std::bad_alloc();
     row_ = length_[2] * c.in, plane_ = length_[1] * row_;
-    walk_ = {c.output[0],        c.output[1],        c.output[2],     plane_ * c.stride[0],
-             row_ * c.stride[1], c.in * c.stride[2], volume(c.output)};
+    walk_ = {c.output[0],        c.output[1],        c.output[2], plane_ * c.stride[0],
+             row_ * c.stride[1], c.in * c.stride[2], c.output[2], volume(c.output)};
     // Neighbouring columns of the kernel are neighbours in memory, unless it is dilated.
     runs_of_row_ = c.dilation[2] == 1 ? 1 : c.kernel[2];
     run_ = c.kernel[2] / runs_of_row_ * c.in;
@@ -157,14 +152,33 @@ class WeightRunner {
   }
 
  private:
+  // One image, some of its pixels at a time.
   void add(const T* padded, const T* g, int64_t out, T* sums) const {
+    const Walk& w = walk_;
+    if (w.g_plane <= kPixels) return add(w, padded, g, out, sums);
+    int64_t rows = std::max<int64_t>(1, kPixels / w.pixels);
+    for (int64_t d = 0; d < w.planes; ++d) {
+      for (int64_t h = 0; h < w.rows; h += rows) {
+        for (int64_t i = 0; i < w.pixels; i += kPixels) {
+          Walk part = w;
+          part.planes = 1;
+          part.rows = std::min(rows, w.rows - h);
+          part.pixels = std::min(kPixels, w.pixels - i);
+          add(part, padded + d * w.plane_step + h * w.row_step + i * w.pixel_step,
+              g + (d * w.rows + h) * w.g_row + i, out, sums);
+        }
+      }
+    }
+  }
+
+  void add(const Walk& walk, const T* padded, const T* g, int64_t out, T* sums) const {
     int64_t count = int64_t(offsets_.size()), across = blocks_of(count, Fit::weight_vectors),
             down = blocks_of(out, Fit::weight_rows);
     for (int64_t j = 0; j < across; ++j) {
       int64_t v = j * count / across, vectors = (j + 1) * count / across - v;
       for (int64_t i = 0; i < down; ++i) {
         int64_t r = i * out / down, rows = (i + 1) * out / down - r;
-        weight_kernel<T, Bytes>(int(rows), int(vectors))(walk_, g + r * walk_.g_plane, padded,
+        weight_kernel<T, Bytes>(int(rows), int(vectors))(walk, g + r * walk.g_plane, padded,
                                                          offsets_.data() + v,
                                                          sums + r * pitch_ + v * L, pitch_);
       }

@@ -44,7 +44,7 @@ def manual_seed(seed: int) -> None:
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed(0)
     """
-    generator_of().manual_seed(seed)
+    generator_of().manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
@@ -53,7 +53,7 @@ def manual_seed_all(seed: int) -> None:
     >>> import rushlight as torch
     >>> torch.cuda.manual_seed_all(0)
     """
-    _C._cuda_seed_all(seed)
+    _C._cuda_seed_all(int(seed))
 
 
 def seed() -> None:
