@@ -162,3 +162,9 @@ class TestBlockMask:
 def test_wrong_shapes(shapes, error):
     with pytest.raises(error, match=r"\["):
         flex.flex_attention(*(torch.zeros(s) for s in shapes))
+
+
+def test_a_score_function_gives_one_number():
+    x = torch.zeros(1, 1, 3, 4)
+    with pytest.raises(RuntimeError, match=r"one number for each score, .* shape \[2\]"):
+        flex.flex_attention(x, x, x, lambda score, b, h, i, j: score.expand(2))

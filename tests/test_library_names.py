@@ -42,6 +42,8 @@ class TestFutures:
         with pytest.raises(ZeroDivisionError):
             futures.wait_all([future, failed])
         assert futures.collect_all([]).wait() == []
+        with pytest.raises(TypeError, match="expected futures, got int"):
+            futures.collect_all([future, 3])
 
 
 class TestConvolutionGradients:

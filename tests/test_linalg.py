@@ -387,6 +387,12 @@ class TestLowRank:
         values, vectors = torch.lobpcg(a, k=2, B=b, tol=1e-9)
         check(a @ vectors, b @ vectors * values.unsqueeze(-2), rtol=1e-4, atol=1e-4)
 
+    def test_lobpcg_of_numbers_that_are_not_finite(self):
+        a = torch.eye(9)
+        a[3, 3] = float("nan")
+        with pytest.raises(torch.linalg.LinAlgError, match="A contains non-finite values"):
+            torch.lobpcg(a, k=1)
+
     def test_lobpcg_has_a_gradient(self):
         a = matrix(9, 9)
         a = (a @ a.mT + torch.diag(torch.arange(9.0, dtype=torch.float64))).requires_grad_()

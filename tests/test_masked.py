@@ -90,6 +90,23 @@ def test_copies():
         assert other.to_tensor(0).equal(x.to_tensor(0))
 
 
+def test_what_stands_for_the_parts_is_never_shown_or_changed():
+    x = torch.masked.masked_tensor(torch.ones(2, 2), torch.eye(2) > 0)
+    for call in (
+        lambda: x.resize_(2),
+        lambda: x.set_(torch.ones(2)),
+        lambda: x.t_(),
+        lambda: x.__array__(),
+        lambda: torch.ones(2, 2).copy_(x),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+    with pytest.raises(BufferError, match="layout other than"):
+        torch.from_dlpack(x)
+    with pytest.warns(UserWarning, match="copy construct"):
+        assert torch.tensor(x).get_mask().equal(x.get_mask())
+
+
 def test_mistakes_are_explained():
     data, mask = both()
     x = masked.masked_tensor(data, mask)

@@ -102,6 +102,27 @@ def test_gradients_of_nested_leaves():
     torch.testing.assert_close(second.values(), 6 * x.values().detach())
 
 
+def test_what_stands_for_the_parts_is_never_shown_or_changed():
+    x = torch.nested.nested_tensor(parts(), layout=torch.jagged)
+    for call in (
+        lambda: x.resize_(2, 2),
+        lambda: x.set_(torch.ones(2)),
+        lambda: x.t_(),
+        lambda: x.numpy(),
+        lambda: torch.ones(2, 2).copy_(x),
+        lambda: torch.utils.swap_tensors(x, torch.ones(2)),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+    with pytest.raises(BufferError, match="layout other than"):
+        torch.from_dlpack(x)
+    parameter = torch.nn.Parameter(x)
+    assert isinstance(parameter, torch.nn.Parameter)
+    assert parameter.shape == x.shape
+    with pytest.warns(UserWarning, match="copy construct"):
+        assert torch.tensor(x).values().equal(x.values())
+
+
 def test_modules_take_nested_batches():
     torch.manual_seed(0)
     model = torch.nn.Sequential(

@@ -162,6 +162,48 @@ def test_malformed_parts_are_refused(call, text):
         call()
 
 
+def test_what_stands_for_the_parts_is_never_shown_or_changed(s):
+    """Its own memory is one element: no method may give that away, or give it another shape."""
+    ordinary = torch.zeros(3, 4, dtype=torch.float64)
+    for call in (
+        lambda: s.resize_(2, 2),
+        lambda: s.resize_as_(torch.ones(2, 2)),
+        lambda: s.set_(torch.ones(2)),
+        lambda: s.squeeze_(),
+        lambda: s.unsqueeze_(0),
+        lambda: ordinary.copy_(s),
+        lambda: torch.add(ordinary, 1, out=s),
+        lambda: torch.smm(ordinary, ordinary),
+        lambda: torch.stack([s, ordinary]),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+    for share in (torch.from_dlpack, torch.to_dlpack, lambda x: x.__dlpack__()):
+        with pytest.raises(BufferError, match="layout other than"):
+            share(s)
+    with pytest.raises(TypeError, match="not str"):
+        s.to_sparse(layout="csr")
+    assert s.shape == (3, 4)
+    assert s.as_subclass(torch.Tensor) is s
+    with pytest.warns(UserWarning, match="copy construct"):
+        again = torch.tensor(s, dtype=torch.float32, requires_grad=True)
+    assert (again.layout, again.dtype, again.requires_grad) == (s.layout, torch.float32, True)
+    assert again.detach().double().to_dense().equal(s.to_dense())
+
+
+@pytest.mark.parametrize("turn", ["t_", "transpose_", "swapaxes_"])
+def test_turned_in_place(turn):
+    arguments = () if turn == "t_" else (0, -1)
+    s, expected = matrix(), matrix().to_dense().t()
+    assert getattr(s, turn)(*arguments) is s
+    assert s.shape == (4, 3)
+    assert s.to_dense().equal(expected)
+    with pytest.raises(RuntimeError, match="requires grad can not be turned in place"):
+        getattr(matrix(requires_grad=True), turn)(*arguments)
+    with pytest.raises(RuntimeError, match="in-place transposition is not supported for SparseCsr"):
+        getattr(matrix().to_sparse_csr(), turn)(*arguments)
+
+
 def test_unchecked_indices_never_crash():
     s = torch.sparse_csr_tensor([0, 1, 2], [0, 10**9], [1.0, 2.0], (2, 2), check_invariants=False)
     with pytest.raises(IndexError, match="out of range"):

@@ -79,14 +79,9 @@ def _quantile(
     if dim is None:
         shape, x, at = [1] * len(shape), x.reshape(-1), 0
     else:
-        at = dim + x.dim() if dim < 0 else dim
+        at = _wrapped(dim, x.dim()) if x.dim() else dim
         if x.dim() == 0:
             x = x.reshape(1)
-        elif not 0 <= at < x.dim():
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-x.dim()}, {x.dim() - 1}], "
-                f"but got {dim})"
-            )
         if shape:
             shape[at] = 1
     ordered = x.movedim(at, -1).sort(-1)[0]
@@ -190,6 +185,16 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 # ---- differences
 
 
+def _wrapped(dim: int, dims: int) -> int:
+    """A dimension counted from the front."""
+    if not -dims <= dim < dims:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-dims}, {dims - 1}], but got "
+            f"{dim})"
+        )
+    return dim % dims
+
+
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> list[Tensor]:
@@ -205,7 +210,7 @@ def gradient(
             f"shape {list(spacing.shape)}: give the coordinates of one dimension as a list of one"
         )
     dims = range(input.dim()) if dim is None else ((dim,) if isinstance(dim, int) else dim)
-    dims = [d % input.dim() for d in dims]
+    dims = [_wrapped(d, input.dim()) for d in dims]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"torch.gradient: dim {dims} appears multiple times in the list of dims")
     if edge_order not in (1, 2):
@@ -431,7 +436,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Any = None
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions"
         )
-    rest = [d for d in range(input.dim()) if d != dim % input.dim()]
+    at = _wrapped(dim, input.dim())
+    rest = [d for d in range(input.dim()) if d != at]
     norms = _C._namespaces["linalg"]["vector_norm"](input, p, rest, True)
     factor = _ops["where"](norms > maxnorm, maxnorm / (norms + 1e-7), _ops["ones_like"](norms))
     return _into(out, input * factor, "renorm", exact=True)
@@ -451,6 +457,13 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return _ops["conv1d"](lines, kernel, bias, padding=pad).permute(2, 0, 1)
 
 
+def _mode(argument: str, names: tuple[str, ...], number: int) -> str:
+    if not 0 <= number < len(names):
+        meanings = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
+        raise ValueError(f"grid_sampler(): {argument} must be one of {meanings}, got {number}")
+    return names[number]
+
+
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -465,8 +478,8 @@ def grid_sampler(
     return grid_sample(
         input,
         grid,
-        ("bilinear", "nearest", "bicubic")[interpolation_mode],
-        ("zeros", "border", "reflection")[padding_mode],
+        _mode("interpolation_mode", ("bilinear", "nearest", "bicubic"), interpolation_mode),
+        _mode("padding_mode", ("zeros", "border", "reflection"), padding_mode),
         align_corners,
     )
 

@@ -70,6 +70,9 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
+        if hasattr(data, "_recipe"):  # it holds other tensors: its own memory says nothing
+            copied = data.detach().clone().to(dtype or data.dtype)
+            return copied.requires_grad_(requires_grad)
     return _C._tensor(data, dtype, device, requires_grad)
 
 
@@ -219,7 +222,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     >>> torch.from_dlpack(capsule)
     tensor([0, 1, 2])
     """
-    return _C._to_dlpack(tensor)
+    return tensor.__dlpack__() if hasattr(tensor, "__dlpack__") else _C._to_dlpack(tensor)
 
 
 def broadcast_shapes(*shapes: Any) -> _C.Size:

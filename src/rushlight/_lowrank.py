@@ -184,11 +184,16 @@ def lobpcg(
     n = (k if X is None else X.shape[-1]) if n is None else n
     if m < 3 * n:
         raise ValueError(
-            f"LPBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
             f"3 x the number of requested eigenpairs (={n})"
         )
     if B is not None and torch.is_grad_enabled() and (A.requires_grad or B.requires_grad):
         raise ValueError("lobpcg.backward: derivative with respect to B is not implemented")
+    for name, t in (("A", A), ("B", B), ("iK", iK), ("X", X)):
+        if t is not None and not bool(torch.isfinite(t.detach()).all()):
+            raise torch._C._LinAlgError(
+                f"lobpcg: the iterations can not converge because {name} contains non-finite values"
+            )
     tol = torch.finfo(A.dtype).eps ** 0.5 if tol is None else tol
     niter, largest = -1 if niter is None else niter, True if largest is None else largest
     start = torch.randn(*A.shape[:-1], n, dtype=A.dtype, device=A.device) if X is None else X

@@ -135,6 +135,10 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     >>> [each.value() for each in both.wait()]
     [1, 2]
     """
+    futures = list(futures)
+    for each in futures:
+        if not isinstance(each, Future):
+            raise TypeError(f"collect_all(): expected futures, got {type(each).__name__}")
     together: Future[list[Future[Any]]] = Future()
     lock = threading.Lock()
     left = len(futures)

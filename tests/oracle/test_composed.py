@@ -121,3 +121,11 @@ def test_histograms_of_points():
         np.testing.assert_allclose(ours.hist.numpy(), theirs.hist.numpy())
         for a, b in zip(ours.bin_edges, theirs.bin_edges, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize(("modes", "text"), [((7, 0), "interpolation"), ((0, -1), "padding")])
+def test_modes_of_grid_sampler_have_a_range(modes, text):
+    """PyTorch gives what was in memory."""
+    x, grid = rushlight.ones(1, 1, 2, 2), rushlight.zeros(1, 2, 2, 2)
+    with pytest.raises(ValueError, match=rf"{text}_mode must be one of 0 \("):
+        rushlight.grid_sampler_2d(x, grid, *modes, False)

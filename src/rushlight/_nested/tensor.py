@@ -27,7 +27,7 @@ class NestedTensor(Structured):
         return self._structure
 
     def _take(self, other: Any) -> None:
-        if not self._structure.same(other._structure):
+        if not isinstance(other, NestedTensor) or not self._structure.same(other._structure):
             raise RuntimeError("a nested tensor takes values of the same structure alone")
         self._structure, self._raw = other._structure, other._raw
 

@@ -39,6 +39,10 @@ def to_sparse(
     if sparse_dim is not None and (layout is not None or blocksize is not None):
         raise RuntimeError("to_sparse: sparse_dim and layout do not go together")
     layout = sparse_coo if layout is None else layout
+    if not isinstance(layout, type(sparse_coo)):
+        raise TypeError(
+            f"to_sparse(): argument 'layout' must be torch.layout, not {type(layout).__name__}"
+        )
     if isinstance(blocksize, int):
         blocksize = (blocksize, blocksize)
     if layout is strided:

@@ -228,6 +228,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 @rule("smm")
 def smm(input: Any, mat: Any) -> Any:
     """A sparse matrix times an ordinary one, as a sparse tensor."""
+    if not is_sparse(input):
+        raise RuntimeError("smm: expected a sparse first matrix, got an ordinary tensor; use mm")
     return mm(input, mat).to_sparse()
 
 

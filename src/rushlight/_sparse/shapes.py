@@ -290,10 +290,17 @@ def _as_coordinates(x: Any) -> Any:
     return wrap(values, pattern)
 
 
+def _check_all_sparse(name: str, tensors: Sequence[Any]) -> None:
+    dense = [i for i, t in enumerate(tensors) if not is_sparse(t)]
+    if dense:
+        raise RuntimeError(
+            f"{name}: all tensors must be sparse, or none: a dense tensor is at position {dense[0]}"
+        )
+
+
 @rule("cat", "concat", "concatenate")
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    if not all(map(is_sparse, tensors)):
-        raise RuntimeError("cat: all tensors must be sparse, or none: got both")
+    _check_all_sparse("cat", tensors)
     first = tensors[0]
     if not first._pattern.is_coo:
         joined = cat([_as_coordinates(x) for x in tensors], dim)
@@ -338,6 +345,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 @rule("stack")
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    _check_all_sparse("stack", tensors)
     dim = wrap_dim(dim, tensors[0].dim() + 1)
     return cat([unsqueeze(x, dim) for x in tensors], dim)
 

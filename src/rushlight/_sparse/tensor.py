@@ -187,9 +187,6 @@ class SparseTensor(Structured):
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.numpy()
-
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         if dtype is not None:
             return self.to(dtype)
@@ -256,6 +253,29 @@ class SparseTensor(Structured):
         """Becomes `other`, of another shape."""
         Tensor.set_(self, stand_in(SparseTensor, other.size(), other.dtype, device=other.device))
         self._pattern, self._raw = other._pattern, other._raw
+
+    def _turned(self, name: str, result: Any) -> Any:
+        """Becomes `result`, which has other sizes."""
+        if not self._pattern.is_coo:
+            raise RuntimeError(
+                f"torch.{name}: in-place transposition is not supported for {layout_name(self)} "
+                f"layout: use {name.removesuffix('_')}(), which makes another tensor"
+            )
+        if self.requires_grad and _C.is_grad_enabled():
+            raise RuntimeError(
+                f"{name}: a sparse tensor that requires grad can not be turned in place: use "
+                f"{name.removesuffix('_')}(), which has a gradient"
+            )
+        self.swap_size(result)
+        return self
+
+    def t_(self) -> Any:
+        return self._turned("t_", self.detach().t())
+
+    def transpose_(self, dim0: int, dim1: int) -> Any:
+        return self._turned("transpose_", self.detach().transpose(dim0, dim1))
+
+    swapaxes_ = swapdims_ = transpose_  # type: ignore[assignment]
 
     def resize_as_sparse_(self, the_template: Any) -> Any:
         template = the_template._pattern

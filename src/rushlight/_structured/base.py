@@ -42,6 +42,8 @@ class Structured(Tensor):
     _raw: Tensor
     _rules: dict[str, Callable[..., Any]]
     _kind = "Structured"
+    _words = "structured tensors"
+    _plain = "to_dense"
 
     @classmethod
     def __torch_function__(
@@ -70,7 +72,8 @@ class Structured(Tensor):
 
         kind: Any = _parameters.get(type(self)) or type("Parameter", (type(self), Parameter), {})
         _parameters[type(self)] = kind
-        made = stand_in(kind, tuple(self.shape), self.dtype, requires_grad, self.device)
+        size = Tensor.shape.__get__(self)  # a nested one shows another
+        made = stand_in(kind, size, self.dtype, requires_grad, self.device)
         made.__dict__.update(self.detach().__dict__)
         return made
 
@@ -128,6 +131,27 @@ class Structured(Tensor):
 
     def data_ptr(self) -> int:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError(
+            f"Can't export tensors with layout other than torch.strided: {self._plain}() gives an "
+            "ordinary tensor"
+        )
+
+    __dlpack_device__ = __dlpack__
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.numpy()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise RuntimeError(
+            f".numpy() is not supported for {self._words}: {self._plain}() gives an ordinary tensor"
+        )
+
+    def as_subclass(self, cls: Any) -> Any:
+        if isinstance(self, cls):
+            return self
+        raise NotImplementedError(f"Cannot access storage of {self._kind}TensorImpl")
 
     def untyped_storage(self) -> Any:
         raise NotImplementedError(f"Cannot access storage of {self._kind}TensorImpl")
@@ -187,6 +211,23 @@ for _name, _dtype in {
     "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128,
 }.items():  # fmt: skip
     setattr(Structured, _name, lambda self, memory_format=None, dtype=_dtype: self._cast(dtype))
+
+
+def _refusing(name: str) -> Any:
+    """A method of tensors that would change the element that stands for the parts."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise refusal(type(self), name)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "as_strided_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_",
+    "transpose_", "unsqueeze_",
+):  # fmt: skip
+    setattr(Structured, _name, _refusing(_name))
 
 
 def rebuild(recipe: Any, raw: Tensor, requires_grad: bool) -> Any:
@@ -312,7 +353,12 @@ def name_of(func: Any) -> str:
 def answer(cls: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What an op gives that one of the class takes part in."""
     name = name_of(func)
+    out = kwargs.get("out")
+    if out is not None and not any(map(_holds_structured, (*args, *_others(kwargs)))):
+        return into(out, func(*args, **{k: v for k, v in kwargs.items() if k != "out"}), name)
     rule = cls._rules.get(name) or own_method(cls, name)
+    if rule is not None and name not in cls._rules and not is_structured(args[0] if args else None):
+        raise refusal(cls, name)  # an ordinary tensor is to be written
     if rule is None and pointwise_inputs(name):
         rule = cls._rules.get("pointwise")
         if rule is not None:
@@ -327,6 +373,16 @@ def answer(cls: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return into(kwargs.pop("out"), rule(*args, **kwargs), name)
     kwargs.pop("out", None)
     return rule(*args, **kwargs)
+
+
+def _others(kwargs: dict[str, Any]) -> list[Any]:
+    return [v for k, v in kwargs.items() if k != "out"]
+
+
+def _holds_structured(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_structured, value))
+    return is_structured(value)
 
 
 def own_method(cls: Any, name: str) -> Any:

@@ -355,7 +355,13 @@ def _attend(
     if change is not None:
         places = torch.arange(key.shape[2], device=device) if chosen is None else chosen
         b, h = (torch.arange(n, device=device) for n in query.shape[:2])
-        scores = change(scores, b, h, torch.arange(row.start, row.stop, device=device), places)
+        found = change(scores, b, h, torch.arange(row.start, row.stop, device=device), places)
+        if found.shape != scores.shape:
+            raise RuntimeError(
+                "flex_attention: score_mod must give one number for each score, got a tensor of "
+                f"shape {list(found.shape[4:])}"
+            )
+        scores = found
     if counts is not None:
         scores = torch.where(counts, scores, -math.inf)
     if scores.shape[-1] == 0:
