@@ -106,6 +106,7 @@ from rushlight.storage import UntypedStorage as UntypedStorage
 from rushlight import _tensor_devices as _tensor_devices
 from rushlight import _tensor_python as _tensor_python
 from rushlight import _tensor_composed as _tensor_composed
+from rushlight import _tensor_older as _tensor_older
 from rushlight._functions import *
 from rushlight._functions import _assert as _assert
 from rushlight._deterministic import *
@@ -147,6 +148,8 @@ _lazy_names = {
     "_standard_gamma": "_ops",
     "_standard_gamma_grad": "_ops",
     "explain": "autograd._explain",
+    "from_file": "storage",
+    "hash_tensor": "_hashing",
     **dict.fromkeys(("graph", "summary"), "graphview"),
     **dict.fromkeys(("plot_grad_flow", "report"), "reporting"),
     "autocast": "amp",
@@ -287,6 +290,7 @@ if TYPE_CHECKING:
     from rushlight._lowrank import svd_lowrank as svd_lowrank
     from rushlight._settings import *
     from rushlight._composed import *
+    from rushlight._hashing import *
     from rushlight._histograms import *
     from rushlight._copies import *
     from rushlight._spectral import *

@@ -12,4 +12,16 @@ _NAMES = (
 
 globals().update({name: getattr(_ops, name) for name in _NAMES if hasattr(_ops, name)})
 
-__all__ = [name for name in ("broadcast_shapes", *_NAMES) if name in globals()]
+_LATER = ("istft", "pca_lowrank", "stft", "svd_lowrank", "unravel_index")  # loaded when used
+
+__all__ = [n for n in ("broadcast_shapes", *_NAMES) if n in globals() or n in _LATER]
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        import rushlight
+
+        return getattr(rushlight, name)
+    from rushlight._missing import MissingAttribute
+
+    raise MissingAttribute("rushlight.functional", name)

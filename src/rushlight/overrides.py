@@ -33,6 +33,8 @@ __all__ = [
     "get_default_nowrap_functions",
     "handle_torch_function",
     "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
     "resolve_name",
@@ -113,6 +115,26 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
     >>> x = torch.ones(2)
     >>> [torch.overrides.has_torch_function((each,)) for each in (x, x.as_subclass(Mine))]
     [False, True]
+    """
+    return any(map(_own_override, relevant_args))
+
+
+def has_torch_function_unary(relevant_arg: object) -> bool:
+    """``has_torch_function`` of one argument.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.has_torch_function_unary(torch.ones(2))
+    False
+    """
+    return _own_override(relevant_arg)
+
+
+def has_torch_function_variadic(*relevant_args: object) -> bool:
+    """``has_torch_function`` of arguments that are no list.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.has_torch_function_variadic(torch.ones(2), 3)
+    False
     """
     return any(map(_own_override, relevant_args))
 

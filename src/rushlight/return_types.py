@@ -28,8 +28,9 @@ def __getattr__(name: str) -> Any:
     found = None if name.startswith("__") else _C._return_type(name.removesuffix("_out"))
     if found is not None:
         return found
-    if name in _COMPOSED:
-        made = globals()[name] = namedtuple(name, _COMPOSED[name])
+    plain = name.removesuffix("_out")
+    if plain in _COMPOSED:
+        made = globals()[plain] = globals().get(plain) or namedtuple(plain, _COMPOSED[plain])
         return made
     from rushlight._missing import MissingAttribute
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["UntypedStorage"]
+__all__ = ["UntypedStorage", "from_file"]
 
 
 def _of_bytes(items: Sequence[int]) -> Tensor:
@@ -267,6 +267,35 @@ class UntypedStorage(_Storage):
 
     def __repr__(self) -> str:
         return f"<UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}>"
+
+
+def from_file(
+    filename: str | os.PathLike[str],
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Tensor:
+    """``size`` elements of a file, mapped; what is written goes to the file if it is ``shared``.
+
+    >>> import rushlight as torch, tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     x = torch.from_file(file.name, shared=True, size=2, dtype=torch.int16)
+    ...     x[1] = 7
+    ...     file.read()
+    b'\\x00\\x00\\x07\\x00'
+    """
+    dtype = dtype or _C.get_default_dtype()
+    try:
+        storage = UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
+    except OSError as error:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {mode} mode: {error.strerror} ({error.errno})"
+        ) from error
+    return storage._as_elements(dtype)[:size].requires_grad_(requires_grad)
 
 
 def __getattr__(name: str) -> Any:

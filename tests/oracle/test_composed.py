@@ -129,3 +129,64 @@ def test_modes_of_grid_sampler_have_a_range(modes, text):
     x, grid = rushlight.ones(1, 1, 2, 2), rushlight.zeros(1, 2, 2, 2)
     with pytest.raises(ValueError, match=rf"{text}_mode must be one of 0 \("):
         rushlight.grid_sampler_2d(x, grid, *modes, False)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 7), (3, 4, 2)])
+def test_hashes(shape, dtype):
+    def hashes(t):
+        size = int(np.prod(shape))
+        x = (t.arange(size) * 37 % 101 - 20).reshape(shape)
+        x = x.to(t.int64).to(getattr(t, dtype))
+        found = [t.hash_tensor(x), x.hash_tensor(mode=0)]
+        for dim in range(len(shape)):
+            found += [t.hash_tensor(x, dim), t.hash_tensor(x, dim - len(shape), keepdim=True)]
+        if len(shape) > 1:
+            found.append(t.hash_tensor(x, (0, 1)))
+        return [(each.tolist(), str(each.dtype)) for each in found]
+
+    assert hashes(rushlight) == hashes(torch)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda t: t.hash_tensor(t.ones(2, 2), 5),
+        lambda t: t.hash_tensor(t.ones(0)),
+        lambda t: t.hash_tensor(t.ones(0, 3), 0),
+        lambda t: t.hash_tensor(t.ones(2), mode=1),
+        lambda t: t.hash_tensor(t.ones(2, dtype=t.complex64)),
+    ],
+)
+def test_what_has_no_hash(wrong):
+    with pytest.raises(Exception) as theirs:
+        wrong(torch)
+    with pytest.raises(theirs.type):
+        wrong(rushlight)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_older_methods(tmp_path):
+    def answers(t, file):
+        x = t.arange(6.0)
+        file.write_bytes(bytes(range(16)))
+        mapped = t.from_file(str(file), shared=True, size=3, dtype=t.int16)
+        mapped[0] = 7
+        with pytest.raises(RuntimeError, match="unable to open file"):
+            t.from_file(str(file.parent / "nowhere"), size=1)
+        with pytest.raises(RuntimeError):
+            t.from_file(str(file), size=100)
+        with pytest.warns(UserWarning, match="non-inplace resize is deprecated"):
+            resized = x.resize(2, 3)
+        with pytest.warns(UserWarning, match="volatile was removed"):
+            assert x.volatile is False
+        loaded = t.zeros(6, requires_grad=True).detach().module_load(x)
+        return [
+            mapped.tolist(), file.read_bytes(), resized.tolist(), loaded.tolist(),
+            t.ones(6).module_load(x, assign=True).data_ptr() == x.data_ptr(), x.name,
+            x.const_data_ptr() == x.data_ptr(), str(x.storage_type()),
+            t.utils.dlpack.DLDeviceType.kDLCPU == x.__dlpack_device__()[0],
+        ]  # fmt: skip
+
+    ours, theirs = (answers(t, tmp_path / t.__name__) for t in (rushlight, torch))
+    assert ours == theirs

@@ -13,7 +13,10 @@ from rushlight.utils.data.datapipes.iter.sharding import (
 )
 from rushlight.utils.data.graph import traverse_dps
 
-__all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_settings", "get_all_graph_pipes"]
+__all__ = [
+    "apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings",
+    "get_all_graph_pipes",
+]  # fmt: skip
 
 
 def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
@@ -122,3 +125,6 @@ def apply_random_seed(datapipe: Any, rng: Any) -> Any:
             drawn = rushlight.empty((), dtype=rushlight.int64).random_(generator=rng)
             pipe.set_seed(int(drawn.item()))
     return datapipe
+
+
+apply_shuffle_seed = apply_random_seed  # its older name
