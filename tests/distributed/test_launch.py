@@ -245,6 +245,36 @@ class TestPrograms:
             f"[rank{r}]: rank {r} of 2 local 0 []" for r in (0, 1)
         ]
 
+    def test_slurm_starts_the_program(self, script):
+        """As ``srun -n 3 python train.py`` does; a launcher in a job of one task starts others."""
+        job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost"}
+        words = [sys.executable, "-m", "rushlight.cli", "run", script]
+        tasks = [
+            subprocess.Popen(
+                words,
+                env={
+                    **clean_environment(), **job, "SLURM_NTASKS": "3",
+                    "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i), "SLURM_NODEID": "0",
+                },
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for i in range(3)
+        ]  # fmt: skip
+        outputs = [task.communicate(timeout=60)[0] for task in tasks]
+        assert [task.returncode for task in tasks] == [0, 0, 0]
+        assert [out.split(" local")[0] for out in outputs] == [f"rank {i} of 3" for i in range(3)]
+        alone = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_NODEID": "0"}
+        done = subprocess.run(
+            command("--nproc-per-node", 2, script),
+            env={**clean_environment(), **job, **alone},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("of 2") == 2
+
     def test_an_interrupt_ends_all(self, script):
         with subprocess.Popen(
             command("--nproc-per-node", 2, script, "sleep"),

@@ -372,6 +372,30 @@ def layers(rank, size):
         parallelize_module(nn.ReLU(), mesh, ColwiseParallel())
 
 
+def uneven(rank, size):
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(3)
+    tokens = torch.randint(0, 11, (3, 13))  # no number of processes here divides it
+    plain = Model()
+    expected = step(plain, tokens, torch.optim.AdamW(plain.parameters(), lr=0.01))
+    inner = {"output_layouts": Shard(1), "use_local_output": False}
+    plan = {
+        "embed": RowwiseParallel(input_layouts=Replicate(), **inner),
+        "layers.*.norm": SequenceParallel(),
+        "layers.*.up": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
+        "layers.*.down": RowwiseParallel(**inner),
+        "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+    }
+    model = parallelize_module(Model(), mesh, plan)
+    close(step(model, tokens, torch.optim.AdamW(model.parameters(), lr=0.01)), expected)
+    close(model.parameters(), plain.parameters())
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_sequences_that_do_not_divide(size):
+    run(uneven, size)
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_tensor_and_sequence_parallel_layers(size):
     run(layers, size)
