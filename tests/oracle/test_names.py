@@ -25,7 +25,8 @@ MODULES = [
     "utils", "utils._pytree", "utils._python_dispatch", "utils.checkpoint", "utils.data",
     "utils.data.datapipes.iter", "utils.data.datapipes.map", "utils.data.graph",
     "utils.data.graph_settings", "utils.dlpack", "utils.flop_counter", "utils.hooks",
-    "utils.weak", "distributed.checkpoint", "distributed.device_mesh", "distributed.fsdp",
+    "utils.weak",
+    "distributed", "distributed.checkpoint", "distributed.device_mesh", "distributed.fsdp",
     "distributed.nn", "distributed.optim", "distributed.pipelining", "distributed.tensor",
     "distributed.tensor.parallel",
 ]  # fmt: skip
@@ -103,6 +104,14 @@ WITHOUT = {
     "checks of annotated types of samples; decoders of images": {
         "utils.data": ["argument_validation", "runtime_validation", "runtime_validation_disabled"],
         "utils.data.datapipes.iter": ["RoutedDecoder"],
+    },
+    "options and parts of PyTorch's own engines": {
+        "distributed": [
+            "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BackendConfig",
+            "BarrierOptions", "BroadcastOptions", "GatherOptions", "GroupName", "ProcessGroupGloo",
+            "ReduceOptions", "ReduceScatterOptions", "Reducer", "ScatterOptions", "breakpoint",
+            "record_comm", "shrink_group", "split_group",
+        ],
     },
     "checkpoints in other formats, and planners of one's own": {
         "distributed.checkpoint": [

@@ -126,6 +126,23 @@ def is_mpi_available() -> bool:
 
 
 is_gloo_available = is_mpi_available
+# The newer names of two collectives.
+all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The name of the engine for tensors of a kind of device.
+
+    >>> import rushlight as torch
+    >>> torch.distributed.get_default_backend_for_device("cpu")
+    'gloo'
+    """
+    from rushlight import device as device_of
+
+    kind = device_of(device).type
+    if kind not in Backend.default_device_backend_map:
+        raise ValueError(f"Default backend not registered for device : {kind}")
+    return Backend.default_device_backend_map[kind]
 
 
 def is_nccl_available() -> bool:
