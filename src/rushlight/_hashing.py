@@ -37,17 +37,22 @@ def hash_tensor(
     elif bits.dtype is not _C.uint64:
         bits = bits.to(_C.int64)
     bits = bits.view(_C.int64)
-    shape = list(bits.shape)
-    places = [d if d >= 0 else d + len(shape) for d in dims]
-    for d in places:
-        if not 0 <= d < len(shape):
+    if not input.dim():
+        bits = bits.reshape(1)  # a number has a dimension 0, too
+    shape, n = list(bits.shape), bits.dim()
+    dims = dims or tuple(range(n))
+    for d in dims:
+        if not -n <= d < n:
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-len(shape)}, "
-                f"{len(shape) - 1}], but got {d if d >= 0 else d - len(shape)})"
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})"
             )
+    places = [d % n for d in dims]
+    for d in places:
         bits = _folded(bits, d)
         shape[d] = 1
-    if not keepdim:
+    if not input.dim():
+        shape = []
+    elif not keepdim:
         shape = [n for d, n in enumerate(shape) if d not in places]
     found = bits.reshape(shape).view(_C.uint64)
     return found if out is None else out.resize_(shape).copy_(found)

@@ -28,7 +28,6 @@ ABSENT = {
     "torch.ops.aten._efficient_attention_forward": "for CUDA only",
     "nn.functional.batch_norm-without_cudnn": "for CUDA only",
     "chalf": "its results are complex32, which NumPy does not have",
-    "hash_tensor": "its results are uint64",
 }
 # Elements that nobody wrote: shapes and dtypes are compared.
 UNWRITTEN = {
