@@ -1,6 +1,7 @@
-"""torch_geometric without its compiled companions: data, batches, convolutions, training."""
+"""torch_geometric without its compiled companions: data, batches, pipes, convolutions, training."""
 
 import torch
+from torch.utils.data.datapipes.iter import IterableWrapper
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, global_mean_pool
@@ -47,3 +48,7 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
     print("loss", epoch, loss.item())
+
+pipe = IterableWrapper(graphs).shuffle().batch_graphs(batch_size=4)
+for batch in torch.utils.data.DataLoader(pipe, batch_size=None, shuffle=True):
+    print("pipe", batch.num_graphs, batch.y.tolist(), net(batch).sum().item())
