@@ -237,3 +237,23 @@ def test_dlpack_of_another_device_is_refused():
         torch.ones(2).__dlpack__(dl_device=(2, 0))
     copy = torch.from_dlpack(torch.ones(2).__dlpack__(dl_device=(1, 0), copy=True))
     assert copy.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of")
+@pytest.mark.parametrize("kind", ["sparse", "nested", "masked"])
+def test_tensors_that_hold_others_do_not_give_their_own_memory_away(kind):
+    made = {
+        "sparse": lambda: torch.eye(3).to_sparse(),
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "masked": lambda: torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False])),
+    }[kind]()
+    for export in (memoryview, torch.Tensor.numpy, torch._C._to_dlpack):
+        with pytest.raises(BufferError, match=r"does not export its memory.*to_dense\(\)"):
+            export(made)
+    for array in (np.asarray, np.array):
+        with pytest.raises((TypeError, RuntimeError), match="numpy"):
+            array(made)
+    x = torch.ones(3, 3)
+    with pytest.raises(RuntimeError, match=r"incompatible tensor type: one of them is a \w+Tensor"):
+        x.data = made
+    assert x.tolist() == torch.ones(3, 3).tolist()

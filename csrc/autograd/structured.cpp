@@ -41,6 +41,14 @@ PyObject* tuple(const Ints& sizes) {
 
 }  // namespace
 
+void refuse_export(const Tensor* t) {
+  if (is_structured(t))
+    fail_as(
+        PyExc_BufferError, "a ", Py_TYPE(t)->tp_name,
+        " does not export its memory, which holds none of its elements: make an ordinary tensor "
+        "of it first (to_dense(), to_padded_tensor() or to_tensor(value))");
+}
+
 Var add(const Var& a, const Var& b) { return tensor(ask("add", "OO", object(a), object(b))); }
 Var dense(const Var& grad) { return tensor(ask("dense", "O", object(grad))); }
 Var to(const Var& grad, DType dtype) {

@@ -16,6 +16,8 @@ inline bool is_structured(const Tensor* t) {
 
 namespace structured {
 
+// Raises where a tensor holds others: its own memory says nothing.
+void refuse_export(const Tensor* t);
 // a + b; one of them may be dense.
 Var add(const Var& a, const Var& b);
 // The elements as an ordinary tensor.

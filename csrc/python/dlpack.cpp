@@ -1,5 +1,6 @@
 // Tensors to and from other libraries by DLPack.
 #include "autograd/batch.h"
+#include "autograd/structured.h"
 #include "kernels/cuda/driver.h"
 #include "python/op_object.h"
 #include "python/tensor_type.h"
@@ -94,6 +95,7 @@ PyObject* export_tensor(PyObject* o, uint64_t flags) {
       fail_as(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
     if (t->device().type != Device::CUDA) require_plain(t, "sharing the memory");
     else if (batch_of(t)) refuse_batched("sharing the memory");
+    structured::refuse_export(t);
     own_memory(t->storage);
     t->storage->exported = true;
     auto* e = new Export<Managed>{{}, retain(t->storage), t->sizes, t->strides};

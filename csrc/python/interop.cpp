@@ -5,6 +5,7 @@
 #include "autograd/batch.h"
 #include "autograd/cuts.h"
 #include "autograd/node.h"
+#include "autograd/structured.h"
 #include "call/arguments.h"
 #include "call/broadcast.h"
 #include "ops/functions.h"
@@ -59,6 +60,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   }
   return guarded_int([&] {
     require_plain(t, "sharing the memory");
+    structured::refuse_export(t);
     own_memory(t->storage);
     t->storage->exported = true;
     int n = t->dim();

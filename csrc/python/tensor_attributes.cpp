@@ -2,6 +2,7 @@
 #include "autograd/cuts.h"
 #include "autograd/forward.h"
 #include "autograd/inplace.h"
+#include "autograd/structured.h"
 #include "autograd/writes.h"
 #include "call/arguments.h"
 #include "ops/functions.h"
@@ -174,6 +175,10 @@ void set_data(Tensor* t, PyObject* value) {
   check(has_data(t) == has_data(from),
         "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
         "incompatible tensor type: one of them is a meta tensor, without elements");
+  check(!is_structured(t) && !is_structured(from),
+        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+        "incompatible tensor type: one of them is a ",
+        Py_TYPE(is_structured(t) ? t : from)->tp_name, ", whose elements lie in other tensors");
   if (requires_grad(t) && !is_differentiable(from->dtype))
     fail("data set to a tensor that requires gradients must be floating point or complex dtype");
   Var before = levels_of(t) ? stand_in(t) : Var();

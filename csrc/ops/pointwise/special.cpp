@@ -130,6 +130,9 @@ struct Mvlgamma : General {
   static constexpr auto saves = "input";
   static constexpr bool inplace = true;
   static Var forward(const Var& input, int64_t p) {
+    if (is_complex(input.dtype()))
+      fail_as(PyExc_NotImplementedError, "\"mvlgamma\" not implemented for '",
+              info(input.dtype()).tensor_name, "': it is of real numbers");
     check(p >= 1, "mvlgamma: p has to be greater than or equal to 1, got ", p);
     Var x = is_floating(input.dtype()) ? input : ops::to(input, default_dtype());
     Var sum = lgamma(x);
