@@ -103,7 +103,7 @@ class Member:
         self.own: Any = None  # a group of this process alone
 
     def step(self, model: str, how: str, rounds: int) -> float:
-        """The quickest step of a model: "alone" in each process, or under "ddp"."""
+        """A step of a model, of many in a row: "alone" in each process, or under "ddp"."""
         if (model, how) not in self.steps:
             wrap = models.itself
             if how == "ddp":
@@ -115,7 +115,7 @@ class Member:
             self.steps[model, how] = MODELS[model](self.torch, wrap)
             for _ in range(3):
                 self.steps[model, how]()
-        return self._quickest(self.steps[model, how], rounds)
+        return self._steady(self.steps[model, how], rounds)
 
     def _quickest(self, work: Any, rounds: int) -> float:
         self.dist.barrier()

@@ -530,3 +530,22 @@ def functional(rank, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_functional_collectives(size):
     run(functional, size)
+
+
+def test_waits_learn_how_long_to_test_before_they_sleep(monkeypatch):
+    from rushlight.distributed._work import Patience
+
+    monkeypatch.setattr(Patience, "tests", 60)
+    monkeypatch.setattr(Patience, "neighbours", 1)
+    monkeypatch.setattr("rushlight.distributed._work._CORES", torch.get_num_threads())
+    seen = []
+    for _ in range(8):
+        Patience.learn(disturbed=False)
+        seen.append(Patience.tests)
+    assert seen == [120, 240, 480, 960, 1920, 2000, 2000, 2000]
+    Patience.learn(disturbed=True)
+    assert Patience.tests == 500
+    Patience.neighbours = 2  # two processes, one core
+    for _ in range(3):
+        Patience.learn(disturbed=False)
+    assert Patience.tests == 60

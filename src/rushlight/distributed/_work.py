@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
 from datetime import timedelta
 
+from rushlight import _C
 from rushlight.distributed._errors import DistBackendError
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -18,12 +20,39 @@ if TYPE_CHECKING:
     from rushlight.distributed._buffers import Call
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SPINS = 60  # tests of a request in vain before other processes get the core
+_BRIEF, _LONG = 60, 2000  # tests of a request in vain before other processes get the core
 _AGAIN = 3  # and after each sleep
 _MOVES = 3e-6  # seconds: a test that takes longer, and twice as long as others, has moved data
 _LOOKS = 0.02  # seconds between looks at the other processes, although data moves
 _SHORTEST, _LONGEST = 0.00001, 0.0005  # seconds of sleep between tests
 _SLEEP = 0.0002  # the same for the thread
+_LATE = 0.0005  # a sleep that takes that much longer had to wait for the core
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_THIS_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+
+
+class Patience:
+    """How long a wait tests before it sleeps: longer while nobody else wants the core.
+
+    Who sleeps wakes late, and who waits for him sleeps meanwhile; but who polls where others want
+    the core has used his share up when the message comes, and is kept waiting.
+    """
+
+    tests = _BRIEF
+    neighbours = 1  # processes of the program on this machine, with this one
+
+    @staticmethod
+    def disturbances() -> int:
+        """How often this thread has lost its core to others."""
+        return resource.getrusage(_THIS_THREAD).ru_nivcsw
+
+    @classmethod
+    def learn(cls, disturbed: bool) -> None:
+        """Told after each wait that has used it up."""
+        if disturbed or cls.neighbours * _C.get_num_threads() > _CORES:
+            cls.tests = max(_BRIEF, cls.tests // 4)
+        else:
+            cls.tests = min(_LONG, cls.tests * 2)
 
 
 def user_site() -> tuple[str, int]:
@@ -107,19 +136,27 @@ class Work:
     def _run(self, seconds: float | None = None) -> None:
         """Waits, with an eye on the clock and on the other processes."""
         clock = time.monotonic
-        idle, before, quickest = 0, clock(), 1.0
-        looked = before
+        before = looked = clock()
+        idle, patience, quickest = 0, Patience.tests, 1.0
+        disturbances = -1
         while not self._poll():
             now = clock()
             took = now - before
             quickest = min(quickest, took)
             idle = 0 if took > max(_MOVES, 2 * quickest) else idle + 1
-            if idle >= _SPINS or now - looked > _LOOKS:
+            if idle >= patience or now - looked > _LOOKS:
                 looked = now
                 self._group._check(self, now - self._since, seconds)
-            if idle >= _SPINS:
-                time.sleep(min(max(_SHORTEST, (now - self._since) * 0.03), _LONGEST))
-                idle, now = _SPINS - _AGAIN, clock()
+            if disturbances < 0:
+                disturbances = Patience.disturbances()
+            elif idle >= patience:
+                rest = min(max(_SHORTEST, (now - self._since) * 0.03), _LONGEST)
+                time.sleep(rest)
+                late, now = clock() - now - rest, clock()
+                if patience == Patience.tests:
+                    Patience.learn(late > _LATE or Patience.disturbances() > disturbances)
+                patience = _BRIEF
+                idle = patience - _AGAIN
             before = now
         if self._error is not None:
             raise self._error

@@ -15,6 +15,7 @@ from rushlight.distributed._engines import Alone, Mpi
 from rushlight.distributed._errors import DistBackendError, DistNetworkError, DistStoreError
 from rushlight.distributed._store_server import receive, send
 from rushlight.distributed._stores import PrefixStore, Store, TCPStore
+from rushlight.distributed._work import Patience
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ class World:
             if by_mpi:
                 self.start_mpi()
             self._board = Board(self.store, rank, size)
+            Patience.neighbours = len(self._board.here)
             self._await_all(timeout)
 
     def start_mpi(self) -> None:
