@@ -198,6 +198,7 @@ BOTH = [
     (r"func\.", r"don't yet support saved tensor hooks", "transforms and hooks go together"),
     (r"dual", r"INTERNAL ASSERT FAILED", "a fault of PyTorch"),
     (DERIVES, r"for \*: 'NoneType' and 'int'", "a hook of a missing gradient is not called"),
+    (DERIVES, r"backward through the graph a second time", "only what was used up and is needed"),
     (r"vmap", r"data-dependent control flow", "vmap"),
     (DERIVES, r"derivative for '(inplace version|.* is not impl)", "every op has every derivative"),
     (r"jvp|dual", r"more than one element of the written-to tensor", "expanded primals"),
