@@ -260,6 +260,11 @@ class Run {
     if (!fits(grad, meta)) conform(node, 0, grad, meta);
     bool watched = node->hooks && node->hooks->post;
     Var seen = watched ? for_user(grad) : Var();
+    if (variable->grad_fn)
+      fail(
+          "leaf variable has been moved into the graph interior: since it was used as a leaf, it "
+          "was "
+          "detached and written to with a history of its own. Write to a copy (clone()) instead");
     // A leaf that was told since not to require grad takes none; its hooks see the pass.
     if (requires_grad(variable)) accumulate_grad(variable, std::move(grad), request_.create_graph);
     if (variable->extra && variable->extra->post_accumulate_hooks)

@@ -274,6 +274,10 @@ def assert_fn(x: object) -> None:
         raise AssertionError("Assertion failed")
 
 
+# Beside a jump: from Python 3.13 on the truth is an instruction or part of the comparison.
+_BESIDE_JUMPS = ("CACHE", "COMPARE_OP", "NOT_TAKEN", "TO_BOOL")
+
+
 def _instructions(frame: FrameType) -> tuple[dis.Instruction, list[dis.Instruction]]:
     """The instruction that a frame is at, and those that follow."""
     every = list(dis.get_instructions(frame.f_code))
@@ -335,8 +339,10 @@ class Proxy:
     def __bool__(self) -> bool:
         if self.tracer.trace_asserts:
             instruction, following = _instructions(inspect.currentframe().f_back)  # type: ignore
-            jump = instruction.opname.replace("FORWARD_", "") == "POP_JUMP_IF_TRUE"
-            if jump and following[0].opname == "LOAD_ASSERTION_ERROR":
+            steps = [i for i in (instruction, *following[:4]) if i.opname not in _BESIDE_JUMPS]
+            jumps = steps[0].opname.replace("FORWARD_", "") == "POP_JUMP_IF_TRUE"
+            raised = steps[1].opname, steps[1].argrepr  # Python 3.14 has one opcode for constants
+            if jumps and (raised[0] == "LOAD_ASSERTION_ERROR" or raised[1] == "AssertionError"):
                 self.tracer.create_proxy("call_function", assert_fn, (self,), {})
                 return True
         return self.tracer.to_bool(self)

@@ -247,6 +247,11 @@ def is_large_exponential(case):
     return case.after("matrix_exp") and abs(case.fact.theirs["value"]).max() > 1e3
 
 
+def is_unfactored(case):
+    """What is there of the factor of a matrix that has none."""
+    return bool(case.spaces["torch"][case.name][1].any())
+
+
 def is_hermitian_here(case):
     """The gradient of a complex matrix of which one triangle is read."""
     ours = case.fact.ours["value"]
