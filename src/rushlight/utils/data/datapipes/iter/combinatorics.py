@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
+from rushlight.utils.data.datapipes._steps import Shuffling
 from rushlight.utils.data.datapipes.datapipe import IterDataPipe
-from rushlight.utils.data.sampler import Sampler, SequentialSampler, draw_seed
+from rushlight.utils.data.sampler import Sampler, SequentialSampler
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
@@ -40,7 +40,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
     """Samples in a random order, drawn from the next ``buffer_size`` ones.
 
     >>> from rushlight.utils.data.datapipes.iter import IterableWrapper
@@ -55,25 +55,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             raise AssertionError(f"buffer_size should be larger than 0, got {buffer_size}")
         self.datapipe = datapipe.unbatch(unbatch_level=unbatch_level) if unbatch_level else datapipe
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Turns it on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next pass."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Takes the seed that was set, or draws one."""
-        if self._enabled:
-            self._rng.seed(draw_seed() if self._seed is None else self._seed)
-            self._seed = None
+        super().__init__()
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:

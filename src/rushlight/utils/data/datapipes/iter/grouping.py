@@ -7,33 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
+from rushlight.utils.data.datapipes._steps import Batching
 from rushlight.utils.data.datapipes.datapipe import DataChunk, IterDataPipe
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe[Any]):
+class BatcherIterDataPipe(Batching, IterDataPipe[Any]):
     """Lists of ``batch_size`` samples; the last one may have fewer.
 
     >>> from rushlight.utils.data.datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).batch(2))
     [[0, 1], [2]]
     """
-
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Callable[[list[Any]], Any] = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError(
-                f"Batch size is required to be larger than 0! Got batch_size={batch_size}"
-            )
-        self.datapipe, self.batch_size = datapipe, batch_size
-        self.drop_last, self.wrapper_class = drop_last, wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
         batch: list[Any] = []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
+from rushlight.utils.data.datapipes._steps import Shuffling
 from rushlight.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
-from rushlight.utils.data.sampler import draw_seed
 
 __all__ = ["ShufflerIterDataPipe"]
 
 
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
     """The samples of a map in a random order.
 
     >>> from rushlight.utils.data.datapipes.map import SequenceWrapper
@@ -23,25 +22,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
     def __init__(self, datapipe: MapDataPipe[Any], *, indices: list[Any] | None = None) -> None:
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Turns it on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next pass."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Takes the seed that was set, or draws one."""
-        if self._enabled:
-            self._rng.seed(draw_seed() if self._seed is None else self._seed)
-            self._seed = None
+        super().__init__()
 
     def __iter__(self) -> Iterator[Any]:
         indices = self.indices
