@@ -19,7 +19,7 @@ def in_torch(name):
     return value is not None or hasattr(torch.Tensor, name)
 
 
-@pytest.mark.filterwarnings("ignore:torch.chain_matmul is deprecated")
+@pytest.mark.filterwarnings("ignore:.* is deprecated")
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if in_torch(n)])
 def test_prints_the_same(name):
     names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
