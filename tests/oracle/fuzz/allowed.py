@@ -114,7 +114,7 @@ COMPUTED = [
     (r"func\.", r"mutate a captured Tensor", "captured tensors are written"),
     (DERIVES, r"Setting a forward grad that itself has a forward gradient", "dual levels nest"),
     (r"func\.", r"[Bb]atching rule|does not yet have a batching|data-dependent control", "vmap"),
-    (r"func\.", WRITES, "writes in transforms"),
+    (r"func\.", WRITES + "|Inplace update to inference tensor", "writes in transforms"),
     (
         DERIVES,
         r"non-empty (TensorList|list of)|for tensor of size \[0",
