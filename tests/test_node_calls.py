@@ -44,6 +44,29 @@ def test_an_accumulator_adds_to_grad():
     check(x.grad, [1.0, 1.0])
 
 
+def test_an_accumulator_called_by_hand_does_what_it_does_in_a_pass():
+    x, seen = leaf([1.0, 2.0]), []
+    accumulator = (x * 2).grad_fn.next_functions[0][0]
+    handle = x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+    accumulator(ONES)
+    assert seen == [[1.0, 1.0]]
+    handle.remove()
+    x.requires_grad_(False)
+    x.grad = None
+    assert accumulator(ONES) == ()
+    assert x.grad is None
+
+
+def test_a_leaf_in_the_interior_of_a_graph_takes_no_gradient():
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    accumulator = (x * 2).grad_fn.next_functions[0][0]
+    x.detach_()
+    x.mul_(w)
+    with pytest.raises(RuntimeError, match="moved into the graph interior"):
+        accumulator(ONES)
+    check(x, [3.0, 8.0])
+
+
 def test_wrong_arguments():
     node = (leaf([1.0]) * 2).grad_fn
     with pytest.raises(TypeError, match="expected 1 arguments, got 0"):

@@ -30,6 +30,18 @@ bool sees_batches(Node* node, const Var* grads, uint32_t outputs) {
   return false;
 }
 
+// What an accumulator does with a gradient that has arrived: the leaf's .grad, then its hooks.
+void fill_grad(Tensor* variable, Var grad, bool create_graph) {
+  if (variable->grad_fn)
+    fail(
+        "leaf variable has been moved into the graph interior: since it was used as a leaf, it was "
+        "detached and written to with a history of its own. Write to a copy (clone()) instead");
+  // A leaf that was told since not to require grad takes none; its hooks see the pass.
+  if (requires_grad(variable)) accumulate_grad(variable, std::move(grad), create_graph);
+  if (variable->extra && variable->extra->post_accumulate_hooks)
+    run_post_accumulate_hooks(variable, create_graph);
+}
+
 class Run {
  public:
   explicit Run(Request& request) : request_(request), captured_(request.inputs.size()) {}
@@ -260,15 +272,7 @@ class Run {
     if (!fits(grad, meta)) conform(node, 0, grad, meta);
     bool watched = node->hooks && node->hooks->post;
     Var seen = watched ? for_user(grad) : Var();
-    if (variable->grad_fn)
-      fail(
-          "leaf variable has been moved into the graph interior: since it was used as a leaf, it "
-          "was "
-          "detached and written to with a history of its own. Write to a copy (clone()) instead");
-    // A leaf that was told since not to require grad takes none; its hooks see the pass.
-    if (requires_grad(variable)) accumulate_grad(variable, std::move(grad), request_.create_graph);
-    if (variable->extra && variable->extra->post_accumulate_hooks)
-      run_post_accumulate_hooks(variable, request_.create_graph);
+    fill_grad(variable, std::move(grad), request_.create_graph);
     if (watched) run_post_hooks(node, nullptr, 0, &seen, 1, request_.create_graph);
   }
 
@@ -472,7 +476,7 @@ std::vector<Var> call_node(Node* node, std::vector<Var>& grads) {
   std::vector<Var> results(node->edge_count);
   bool record = modes.records();
   if (node->cls == &accumulate_class) {
-    if (grads[0]) accumulate_grad(accumulated_variable(node), grads[0], record);
+    if (grads[0]) fill_grad(accumulated_variable(node), grads[0], record);
     return results;
   }
   bool batches = sees_batches(node, grads.data(), uint32_t(grads.size()));
