@@ -1,6 +1,7 @@
 // torch.cuda: devices, their streams, events and memory. A device is its number.
 #include "python/cuda_api.h"
 
+#include <string_view>
 #include <utility>
 
 #include "kernels/cuda/allocator.h"
@@ -453,12 +454,25 @@ PyObject* set_tf32(PyObject*, PyObject* o) {
   allow_tf32 = yes;
   return none();
 }
-// _cuda_set_convolution(TF32 allowed, the same result every time)
-PyObject* set_convolution(PyObject*, PyObject* args) {
-  int tf32, deterministic;
-  if (!PyArg_ParseTuple(args, "pp", &tf32, &deterministic)) return nullptr;
-  allow_convolution_tf32 = tf32;
-  deterministic_convolutions = deterministic;
+// _cuda_set_cudnn(name of a switch, on)
+PyObject* set_cudnn(PyObject*, PyObject* args) {
+  const char* name;
+  int on;
+  if (!PyArg_ParseTuple(args, "sp", &name, &on)) return nullptr;
+  CudnnSwitches& s = cudnn_switches;
+  const std::pair<std::string_view, bool*> all[] = {
+      {"allow_tf32", &s.tf32}, {"attention", &s.attention}, {"deterministic", &s.deterministic}};
+  for (auto [own, value] : all)
+    if (own == name) {
+      *value = on;
+      return none();
+    }
+  return PyErr_Format(PyExc_ValueError, "_cuda_set_cudnn: no switch is named %s", name);
+}
+PyObject* set_deterministic(PyObject*, PyObject* o) {
+  int yes = PyObject_IsTrue(o);
+  if (yes < 0) return nullptr;
+  deterministic_algorithms = yes;
   return none();
 }
 PyObject* library_version(PyObject*, PyObject*) {
@@ -519,7 +533,8 @@ PyMethodDef cuda_functions[] = {
     {"_cuda_forked", is_forked, METH_NOARGS, nullptr},
     {"_cuda_kernels", kernels, METH_NOARGS, nullptr},
     {"_cuda_set_tf32", set_tf32, METH_O, nullptr},
-    {"_cuda_set_convolution", set_convolution, METH_VARARGS, nullptr},
+    {"_cuda_set_deterministic", set_deterministic, METH_O, nullptr},
+    {"_cuda_set_cudnn", set_cudnn, METH_VARARGS, nullptr},
     {"_cuda_cudnn_version", library_version, METH_NOARGS, nullptr},
     {"_cuda_compiler", compiler, METH_NOARGS, nullptr},
     {},

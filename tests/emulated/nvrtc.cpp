@@ -187,7 +187,7 @@ EXPORT int nvrtcCompileProgram(void* program, int, const char* const*) {
   if (!mkdtemp(folder)) return 11;
   std::string base = folder, source = base + "/k.cpp", library = base + "/k.so";
   std::ofstream(source) << kShim << with_callers(p->text);
-  std::string command = "g++ -std=c++17 -O1 -w -fPIC -shared -fwrapv -ffp-contract=off -fno-exceptions -o " +
+  std::string command = "g++ -std=c++17 -O1 -w -fPIC -shared -Wl,-Bsymbolic -fwrapv -ffp-contract=off -fno-exceptions -o " +
                         library + " " + source + " > " + base + "/log 2>&1";
   int failed = std::system(command.c_str());
   auto slurp = [](const std::string& path) {

@@ -137,3 +137,35 @@ def test_integers(dtype):
         torch.dot,
     ):
         assert torch.equal(f(a.to("cuda"), b.to("cuda")).cpu(), f(a, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+def test_deterministic_algorithms_join_in_the_order_of_the_host(dtype):
+    torch.manual_seed(0)
+    index = torch.randint(-7, 7, (300,))
+    src, into = torch.randn(2, 300, 5, dtype=dtype), torch.randn(2, 7, 5, dtype=dtype)
+    wide = torch.randint(0, 7, (2, 300, 5))
+
+    def joined(device):
+        i, s, y, w = (t.to(device) for t in (index, src, into, wide))
+        results = [
+            y.index_add(1, i % 7, s),
+            y.index_add(1, i % 7, s, alpha=2),
+            y.scatter_add(1, w, s),
+            y.scatter_add(1, w.mT.contiguous().mT[:, 10:200], s),
+            y.index_put((w[0, :, 0] % 2, i), s[0], accumulate=True),
+        ]
+        table = y[0].clone().requires_grad_()
+        looked_up = torch.nn.functional.embedding(i % 7, table)
+        results += torch.autograd.grad(looked_up, table, s[0])
+        if not dtype.is_complex:
+            results.append(y.scatter_reduce(1, w, s, "prod"))
+        return results
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        for here, there, again in zip(joined("cpu"), joined("cuda"), joined("cuda"), strict=True):
+            assert torch.equal(there, again)
+            torch.testing.assert_close(there.cpu(), here)
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -207,7 +207,7 @@ bool convolve_by_product(Convolve what, DType d, const Convolution& c, const voi
   for (size_t i = 0; i < 3; i++)
     if (c.kernel[i] != 1 || c.stride[i] != 1 || c.padding[i] != 0) return false;
   struct Scope {
-    bool products = std::exchange(allow_tf32, allow_convolution_tf32);
+    bool products = std::exchange(allow_tf32, cudnn_switches.tf32);
     ~Scope() { allow_tf32 = products; }
   } scope;
   int64_t n = c.batch * volume(c.output);

@@ -1,9 +1,11 @@
-// Attention of halves by one kernel: scores are made in tiles by the tensor cores and never stored.
+// Attention of halves by one kernel, cuDNN's or ours: scores are made in tiles by the tensor cores and
+// never stored.
 // A block of four warps takes 64 rows; those of the other side come in tiles, one ahead.
 #include "kernels/cuda/fused_attention.h"
 
 #include <algorithm>
 
+#include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/kernels.h"
 #include "tensor/error.h"
 
@@ -404,6 +406,7 @@ unsigned blocks(int64_t rows) { return unsigned((rows + 63) / 64); }
 bool fused_attention(DType d, const AttentionShape& s, Heads q, Heads k, Heads v, ScoreMask mask,
                      Heads out, void* lse) {
   if (!suits(d, s, {q, k, v, out})) return false;
+  if (!mask.data && attend_by_library(d, s, q, k, v, out, lse)) return true;
   int64_t width = padded(s.width);
   Grid grid{blocks(s.queries), unsigned(s.batch * s.heads)};
   launch_shared(function_of(d, width, kForward), grid, 128, room_for(width, kForward), q, k, v,
@@ -415,6 +418,7 @@ bool fused_attention_backward(DType d, const AttentionShape& s, Heads g, Heads q
                               ScoreMask mask, Heads out, const void* lse, Heads gq, Heads gk,
                               Heads gv) {
   if (!suits(d, s, {g, q, k, v, out, gq, gk, gv})) return false;
+  if (!mask.data && attend_backward_by_library(d, s, g, q, k, v, out, lse, gq, gk, gv)) return true;
   int64_t width = padded(s.width), rows = s.batch * s.heads * s.queries;
   Shape shape = shape_of(s);
   Scratch sums(rows * 4);

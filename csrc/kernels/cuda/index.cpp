@@ -226,6 +226,54 @@ extern "C" __global__ void index_add(T* y, const int64* index, const T* src, int
     join(y + (line / count * n + to) * inner + at, value, 1);
   }
 }
+
+// One after the other, for sums that come out the same every time: the thread at the first of equal
+// targets, which were sorted with where they stood, joins all of them.
+extern "C" __global__ void index_targets(const int64* index, int64* targets, int64 n, int64 count) {
+  RL_EACH(c, count) {
+    int64 to = index[c] < 0 ? index[c] + n : index[c];
+    targets[c] = uint64(to) < uint64(n) ? to : -1;
+  }
+}
+extern "C" __global__ void index_add_in_order(T* y, const int64* targets, const int64* order,
+                                              const T* src, int64 n, int64 inner, int64 count,
+                                              int64 total, double alpha) {
+  RL_EACH(i, total) {
+    int64 at = i % inner, first = i / inner % count, outer = i / inner / count, to = targets[first];
+    if (to < 0 || (first && targets[first - 1] == to)) continue;
+    T* place = y + (outer * n + to) * inner + at;
+    T sum = *place;
+    for (int64 c = first; c < count && targets[c] == to; c++) {
+      T value = src[(outer * count + order[c]) * inner + at];
+      sum = Mix<T>::of(sum, alpha == 1 ? value : Mix<T>::of(value, cast<T>(alpha), 2), 1);
+    }
+    *place = sum;
+  }
+}
+extern "C" __global__ void scatter_targets(int64 along, const char* index, int64* targets,
+                                           Layout<3> layout, int64 size, int64 n) {
+  RL_EACH(i, n) {
+    int64 at[3];
+    layout.find(i, at);
+    int64 to = *(const int64*)(index + at[1]);
+    if (to < 0) to += size;
+    targets[i] = !size || uint64(to) < uint64(size) ? at[0] + to * along : -1;
+  }
+}
+extern "C" __global__ void scatter_in_order(char* y, const int64* targets, const int64* order,
+                                            const char* src, Layout<3> layout, int64 n, int mode) {
+  RL_EACH(i, n) {
+    int64 to = targets[i];
+    if (to < 0 || (i && targets[i - 1] == to)) continue;
+    T sum = *(T*)(y + to);
+    for (int64 c = i; c < n && targets[c] == to; c++) {
+      int64 at[3];
+      layout.find(order[c], at);
+      sum = Mix<T>::of(sum, *(const T*)(src + at[2]), mode);
+    }
+    *(T*)(y + to) = sum;
+  }
+}
 )";
 
 constexpr char kNumbers[] = R"(
@@ -297,6 +345,24 @@ int64_t unit_of(int64_t bytes, const void* a, const void* b) {
   return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
 }
 
+// Sums of what is not exact depend on their order.
+bool joins_in_order(DType d) {
+  return deterministic_algorithms && (is_floating(d) || is_complex(d));
+}
+
+// Where elements go to, in order, and which elements these are.
+class Sorted {
+ public:
+  explicit Sorted(int64_t count) : count_(count), targets_(count * 8), order_(count * 8) {}
+  void sort() { sort_rows(DType::I64, targets(), targets(), order(), 1, count_, false); }
+  int64_t* targets() const { return targets_.get<int64_t>(); }
+  int64_t* order() const { return order_.get<int64_t>(); }
+
+ private:
+  int64_t count_;
+  Scratch targets_, order_;
+};
+
 Layout<3> layout_of(const int64_t* a, const int64_t* b, const int64_t* c, const int64_t* sizes,
                     int ndim, const char* what) {
   const int64_t* strides[] = {a, b, c};
@@ -339,6 +405,14 @@ void index_add(DType d, void* y, const int64_t* index, const void* src, int64_t 
                int64_t inner, int64_t count, double alpha) {
   int64_t total = outer * inner * count;
   if (total == 0) return;
+  if (joins_in_order(d)) {
+    static Kernel find(kJoins, "index_targets"), add(kJoins, "index_add_in_order");
+    Sorted places(count);
+    launch(find.of(d), grid_for(count, 256), 256, index, places.targets(), n, count);
+    places.sort();
+    return launch(add.of(d), grid_for(total, 256), 256, y, places.targets(), places.order(), src, n,
+                  inner, count, total, alpha);
+  }
   static Kernel kernel(kJoins, "index_add");
   launch(kernel.of(d), grid_for(total, 256), 256, y, index, src, n, inner, count, total, alpha);
 }
@@ -366,6 +440,14 @@ void scatter(DType d, Scatter mode, void* y, const int64_t* y_strides, const int
     static Kernel kernel(kMoves, "scatter_set");
     return launch(kernel.of(bits_of(itemsize(d))), grid_for(n, 256), 256, y, along, index, src,
                   layout, dim_size, n);
+  }
+  if (joins_in_order(d) && mode != Scatter::Amax && mode != Scatter::Amin) {
+    static Kernel find(kJoins, "scatter_targets"), join(kJoins, "scatter_in_order");
+    Sorted places(n);
+    launch(find.of(d), grid_for(n, 256), 256, along, index, places.targets(), layout, dim_size, n);
+    places.sort();
+    return launch(join.of(d), grid_for(n, 256), 256, y, places.targets(), places.order(), src,
+                  layout, n, int(mode));
   }
   static Kernel kernel(kJoins, "scatter_join");
   launch(kernel.of(d), grid_for(n, 256), 256, y, along, index, src, layout, dim_size, n, int(mode));

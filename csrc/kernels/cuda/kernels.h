@@ -37,6 +37,9 @@ inline int64_t product(const int64_t* sizes, int ndim) {
   return n;
 }
 
+// Whether results must be the same every time.
+extern bool deterministic_algorithms;
+
 // Memory for the time of some launches; it goes back to the stream's pool.
 class Scratch {
  public:

@@ -7,6 +7,8 @@
 
 namespace rl::cuda {
 
+bool deterministic_algorithms = false;
+
 namespace {
 
 inline void note_dtype(const DType*&) {}

@@ -66,6 +66,8 @@ def _switch(kind: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
 
     def enable(enabled: bool) -> None:
         _attention[kind] = bool(enabled)
+        if kind == "cudnn":
+            _C._cuda_set_cudnn("attention", _attention[kind])
 
     enabled.__name__, enable.__name__ = f"{kind}_sdp_enabled", f"enable_{kind}_sdp"
     enabled.__doc__ = f"""Whether {kind} attention may be chosen on a CUDA device.
@@ -107,13 +109,13 @@ def sdp_kernel(
     >>> torch.backends.cuda.flash_sdp_enabled()
     True
     """
-    chosen = {
-        "flash": enable_flash,
-        "math": enable_math,
-        "mem_efficient": enable_mem_efficient,
-        "cudnn": enable_cudnn,
-    }
-    with _C._Scope(("items", tuple((_attention, name, on) for name, on in chosen.items()))):
+    switches = (
+        (flash_sdp_enabled, enable_flash_sdp, enable_flash),
+        (math_sdp_enabled, enable_math_sdp, enable_math),
+        (mem_efficient_sdp_enabled, enable_mem_efficient_sdp, enable_mem_efficient),
+        (cudnn_sdp_enabled, enable_cudnn_sdp, enable_cudnn),
+    )
+    with _C._Scope(("states", switches)):
         yield {}
 
 

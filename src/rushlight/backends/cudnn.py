@@ -1,4 +1,4 @@
-"""cuDNN, which convolves on CUDA devices where it is installed, and its switches.
+"""cuDNN, which convolves and attends on CUDA devices where it is installed, and its switches.
 
 >>> import rushlight as torch
 >>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
@@ -34,7 +34,7 @@ class _Module(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in ("allow_tf32", "deterministic"):
-            _C._cuda_set_convolution(bool(allow_tf32), bool(deterministic))
+            _C._cuda_set_cudnn(name, bool(value))
 
 
 sys.modules[__name__].__class__ = _Module

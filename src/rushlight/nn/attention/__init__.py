@@ -1,4 +1,4 @@
-"""Choosing how attention is computed: there is one way, which suits every input.
+"""Choosing how attention is computed: by cuDNN where it may, else by the one way for every input.
 
 >>> import rushlight as torch
 >>> from rushlight.nn.attention import SDPBackend, sdpa_kernel
@@ -35,7 +35,9 @@ class SDPBackend(IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Accepts a choice of backends; results are the same for every choice.
+    """``with sdpa_kernel(...):`` only these backends; without cuDNN's, our own kernel attends.
+
+    The block sets the switches of ``backends.cuda``; the one way that suits every input stays.
 
     >>> import rushlight as torch
     >>> from rushlight.nn.attention import SDPBackend, sdpa_kernel
@@ -50,4 +52,12 @@ def sdpa_kernel(
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances"
         )
-    yield
+    from rushlight.backends.cuda import sdp_kernel
+
+    with sdp_kernel(
+        enable_flash=SDPBackend.FLASH_ATTENTION in chosen,
+        enable_math=SDPBackend.MATH in chosen,
+        enable_mem_efficient=SDPBackend.EFFICIENT_ATTENTION in chosen,
+        enable_cudnn=SDPBackend.CUDNN_ATTENTION in chosen,
+    ):
+        yield
