@@ -62,6 +62,20 @@ def test_large_factors_multiply_to_the_matrix(shape, scale):
         check(v.mT @ v, torch.eye(200), **close(a.dtype))
 
 
+@pytest.mark.parametrize("shape", [(300, 300), (420, 300), (300, 420)])
+@pytest.mark.parametrize("rank", [3, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_matrices_of_several_panels(dtype, rank, shape):
+    rows, columns = shape
+    a = matrix(rows, rank, dtype=dtype) @ matrix(rank, columns, dtype=dtype, seed=1)
+    a /= torch.linalg.matrix_norm(a)
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    check((u * s) @ vh, a, **close(dtype))
+    check(u.mT @ u, torch.eye(300, dtype=dtype), **close(dtype))
+    check(vh @ vh.mT, torch.eye(300, dtype=dtype), **close(dtype))
+    check(torch.linalg.svdvals(a), s, **close(dtype))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (0, 0), (0, 2, 2), (1, 1)])
 def test_square_factors_multiply_to_the_matrix(dtype, shape):
@@ -322,15 +336,17 @@ class TestBatches:
         for f in (torch.linalg.inv, torch.linalg.det, torch.linalg.svdvals, torch.linalg.eigvals):
             check(f(a), torch.stack([f(x) for x in a]), rtol=1e-12, atol=1e-12)
 
-    def test_the_number_of_threads_does_not_change_a_bit(self):
-        a = matrix(200, 8, 8, dtype=torch.float32)
+    @pytest.mark.parametrize("shape", [(200, 8, 8), (420, 300)])
+    def test_the_number_of_threads_does_not_change_a_bit(self, shape):
+        a = matrix(*shape, dtype=torch.float32)
         before = torch.get_num_threads()
         try:
             found = []
             for count in (1, 2):
                 torch.set_num_threads(count)
-                found.append(torch.linalg.svd(a).U)
-            assert torch.equal(*found)
+                found.append(torch.linalg.svd(a))
+            for one, two in zip(*found, strict=True):
+                assert torch.equal(one, two)
         finally:
             torch.set_num_threads(before)
 

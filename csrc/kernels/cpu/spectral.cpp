@@ -1,5 +1,6 @@
 // Eigenvalues and singular values.
 #include <limits>
+#include <utility>
 
 #include "kernels/cpu/blocked.h"
 #include "kernels/cpu/move2d.h"
@@ -9,6 +10,9 @@ namespace rl::cpu {
 using namespace lapack;
 
 namespace {
+
+constexpr int64_t kPanel = 32;   // columns, and as many rows, that become two diagonals at a time
+constexpr int64_t kTerms = 128;  // of a sum in one run: longer ones lose digits
 
 double cube(int64_t n) { return double(n) * double(n) * double(n); }
 
@@ -26,14 +30,35 @@ void unpack_vectors(int64_t n, const T* imaginary, const T* packed, std::complex
   }
 }
 
-// Reflections in the columns of v, k of them from height m down, applied to the columns of c.
+// Reflections in the columns of v, k of them from height m down, applied to the columns of c. Those
+// of a block are 1 - v t v' together.
 template <class T>
 void apply_blocks(int64_t m, int64_t k, const T* v, int64_t lead, const T* tau, T* c,
                   int64_t columns) {
-  int64_t block = reflections(m);
-  for (int64_t j = (k - 1) / block * block; j >= 0; j -= block)
-    reflect_columns<T>("N", m - j, std::min(block, k - j), v + j + j * lead, lead, tau + j, c + j,
-                       lead, columns);
+  static auto* larft = find<T, void(const char*, const char*, const int*, const int*, const T*,
+                                    const int*, const T*, T*, const int*, size_t, size_t)>("larft");
+  constexpr DType type = dtype_of<T>::value;
+  auto room = [](int64_t count) { return std::vector<T>(static_cast<size_t>(count)); };
+  std::vector<T> whole = room(m * kBlock), sums = room(columns * kBlock), turned = room(m * kBlock);
+  for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0; j -= kBlock) {
+    int64_t width = std::min(kBlock, k - j), height = m - j;
+    for (int64_t i = 0; i < width; i++) {
+      T* column = whole.data() + i * height;
+      std::fill(column, column + i, T(0));
+      column[i] = T(1);
+      std::copy(v + j + i + 1 + (j + i) * lead, v + m + (j + i) * lead, column + i + 1);
+    }
+    std::vector<T> t = room(width * width);
+    int rows = int(height), count = int(width);
+    larft("F", "C", &rows, &count, whole.data(), &rows, tau + j, t.data(), &count, 1, 1);
+    gemm(type, width, height, width, 1, {t.data(), width, 1}, {whole.data(), height, 1}, 0,
+         turned.data(), height);
+    for (int64_t i = 0; i < height; i += kTerms)
+      gemm(type, columns, width, std::min(kTerms, height - i), 1, {c + j + i, lead, 1},
+           {whole.data() + i, 1, height}, i > 0, sums.data(), width);
+    gemm(type, columns, height, width, -1, {sums.data(), width, 1}, {turned.data(), height, 1}, 1,
+         c + j, lead);
+  }
 }
 
 // Whether LAPACK would compute with these numbers as they are; others it scales first.
@@ -74,33 +99,117 @@ void large_eigh(int64_t n, T* a, T* w, int* info) {
   std::copy(z.begin(), z.end(), a);
 }
 
-// Singular values and vectors of a large real matrix, in the same way; at least as high as wide. u
-// has `left` columns.
+// y = alpha * a x + beta * y, or with a's transpose; a [m, n] in columns, y's step is one.
 template <class T>
-void large_singular(int64_t m, int64_t n, T* a, T* u, int64_t left, T* s, T* vh, int* info) {
+void multiply_vector(const char* form, int64_t m, int64_t n, T alpha, const T* a, int64_t lead,
+                     const T* x, int64_t step, T beta, T* y) {
+  static auto* gemv =
+      find<T, void(const char*, const int*, const int*, const T*, const T*, const int*, const T*,
+                   const int*, const T*, T*, const int*, size_t)>("gemv");
+  int rows = int(m), columns = int(n), la = int(lead), step_x = int(step), one = 1;
+  gemv(form, &rows, &columns, &alpha, a, &la, x, &step_x, &beta, y, &one, 1);
+}
+
+// A large real matrix, at least as high as wide, to two diagonals, by reflections in turns of a
+// column and a row. In a panel of them a stays as it was: the true matrix is a - left * right'.
+// left has the columns v, x, v, x, ... and right y, u, y, u, ..., where v are the vectors of columns,
+// u those of rows, and y and x the true matrix's products with them, times tau. Threads share the
+// products, in strips. At the end v are in a, below the diagonal, and u in the columns of `rows`,
+// below its diagonal.
+template <class T>
+void bidiagonal(int64_t m, int64_t n, T* a, T* diagonal, T* beside, T* tau_left, T* tau_right,
+                T* rows) {
+  static auto* larfg = find<T, void(const int*, T*, T*, const int*, T*)>("larfg");
   static auto* gebrd =
       find<T, void(const int*, const int*, T*, const int*, T*, T*, T*, T*, T*, const int*, int*)>(
           "gebrd");
+  constexpr int64_t width = 2 * kPanel;
+  struct Side {
+    int64_t lead;  // off powers of two, whose lines would share places in the cache
+    std::vector<T> columns;
+    explicit Side(int64_t height) : lead(height + 16), columns(size_t(width * lead)) {}
+    T* at(int64_t row, int64_t column) { return columns.data() + row + column * lead; }
+  } left(m), right(n);
+  std::vector<T> sums(static_cast<size_t>(width));
+  // Makes column k of a side the vector of a reflection, and `sums` its products with those before.
+  auto reflect = [&](Side& own, int64_t from, int64_t to, int64_t k, T& value, T& tau, T* keep) {
+    T* v = own.at(from, k);
+    int size = int(to - from), one = 1;
+    larfg(&size, v, v + 1, &one, &tau);
+    value = std::exchange(*v, T(1));
+    std::copy(v, v + size, keep);
+    multiply_vector<T>("T", size, k, 1, own.at(from, 0), own.lead, v, 1, 0, sums.data());
+  };
+  // A strip of the other side. Column k has a's product with that vector, and gets the true matrix's;
+  // column k + 1 has the next row or column of a, its `line`th, and gets the true one's.
+  auto follow = [&](Side& own, Side& other, int64_t begin, int64_t size, int64_t k, T tau,
+                    int64_t line) {
+    multiply_vector<T>("N", size, k, -tau, other.at(begin, 0), other.lead, sums.data(), 1, 1,
+                       other.at(begin, k));
+    if (k + 1 < width)
+      multiply_vector<T>("N", size, k + 1, -1, other.at(begin, 0), other.lead, own.at(line, 0),
+                         own.lead, 1, other.at(begin, k + 1));
+  };
+  int64_t j = 0;
+  for (; n - j > kLarge; j += kPanel) {
+    std::copy(a + j + j * m, a + m + j * m, left.at(j, 0));
+    for (int64_t i = j, k = 0; k < width; i++, k += 2) {
+      int64_t next = i + 1;
+      reflect(left, i, m, k, diagonal[i], tau_left[i], a + i + i * m);
+      parallel_for(n - next, kStrip, [&](int64_t begin, int64_t end) {
+        int64_t size = end - begin, at = next + begin;
+        multiply_vector<T>("T", m - i, size, tau_left[i], a + i + at * m, m, left.at(i, k), 1, 0,
+                           right.at(at, k));
+        for (int64_t c = at; c < at + size; c++) *right.at(c, k + 1) = a[i + c * m];
+        follow(left, right, at, size, k, tau_left[i], i);
+      });
+      reflect(right, next, n, k + 1, beside[i], tau_right[i], rows + next + i * n);
+      parallel_for(m - next, kStrip, [&](int64_t begin, int64_t end) {
+        int64_t size = end - begin, at = next + begin;
+        multiply_vector<T>("N", size, n - next, tau_right[i], a + at + next * m, m,
+                           right.at(next, k + 1), 1, 0, left.at(at, k + 1));
+        if (k + 2 < width) std::copy_n(a + at + next * m, size, left.at(at, k + 2));
+        follow(right, left, at, size, k + 1, tau_right[i], next);
+      });
+    }
+    int64_t next = j + kPanel;
+    subtract_product(m - next, n - next, width, left.at(next, 0), left.lead, right.at(next, 0),
+                     right.lead, 1, a + next + next * m, m);
+  }
+  int height = int(m - j), rest = int(n - j), lead = int(m), none = 0;
+  int room = (height + rest) * int(kPanel);
+  std::vector<T> work(static_cast<size_t>(room));
+  gebrd(&height, &rest, a + j + j * m, &lead, diagonal + j, beside + j, tau_left + j, tau_right + j,
+        work.data(), &room, &none);
+  for (int64_t i = j; i < n; i++)
+    for (int64_t c = i + 1; c < n; c++) rows[c + i * n] = a[i + c * m];
+}
+
+// Singular values and, where u is set, vectors of a large real matrix, in the same way; at least as
+// high as wide. u has `left` columns.
+template <class T>
+void large_singular(int64_t m, int64_t n, T* a, T* u, int64_t left, T* s, T* vh, int* info) {
   static auto* bdsdc =
       find<T, void(const char*, const char*, const int*, T*, T*, T*, const int*, T*, const int*, T*,
                    int*, T*, int*, int*, size_t, size_t)>("bdsdc");
-  int rows = int(m), columns = int(n), room = int((m + n) * kBlock), none = 0;
-  std::vector<T> work(static_cast<size_t>(std::max<int64_t>(room, 3 * n * n + 4 * n)));
+  int rows = int(m), columns = int(n);
   std::vector<T> beside(size_t(n), T(0)), tau_left(size_t(n), T(0)), tau_right(size_t(n), T(0));
-  std::vector<T> turned(static_cast<size_t>(n * n)), v(static_cast<size_t>(n * n));
+  std::vector<T> turned(static_cast<size_t>(n * n));
+  std::vector<T> work(static_cast<size_t>(u ? 3 * n * n + 4 * n : 4 * n));
   std::vector<int> whole(static_cast<size_t>(8 * n));
-  gebrd(&rows, &columns, a, &rows, s, beside.data(), tau_left.data(), tau_right.data(), work.data(),
-        &room, &none);
-  std::fill(u, u + m * left, T(0));
-  for (int64_t c = n; c < left; c++) u[c + c * m] = T(1);
-  bdsdc("U", "I", &columns, s, beside.data(), u, &rows, vh, &columns, nullptr, nullptr, work.data(),
-        whole.data(), info, 1, 1);
-  if (*info != 0) return;
+  bidiagonal(m, n, a, s, beside.data(), tau_left.data(), tau_right.data(), turned.data());
+  if (u) {
+    std::fill(u, u + m * left, T(0));
+    for (int64_t c = n; c < left; c++) u[c + c * m] = T(1);
+  }
+  bdsdc("U", u ? "I" : "N", &columns, s, beside.data(), u, &rows, vh, &columns, nullptr, nullptr,
+        work.data(), whole.data(), info, 1, 1);
+  if (*info != 0 || !u) return;
   apply_blocks(m, n, a, m, tau_left.data(), u, left);
-  transpose(n, a, m, turned.data());
-  transpose(n, vh, n, v.data());
-  apply_blocks(n - 1, n - 1, turned.data() + 1, n, tau_right.data(), v.data() + 1, n);
-  transpose(n, v.data(), n, vh);
+  T* v = work.data();
+  transpose(n, vh, n, v);
+  apply_blocks(n - 1, n - 1, turned.data() + 1, n, tau_right.data(), v + 1, n);
+  transpose(n, v, n, vh);
 }
 
 }  // namespace
@@ -234,7 +343,7 @@ void singular(DType d, int64_t batch, int64_t m, int64_t n, void* a, void* u, vo
         R* values = static_cast<R*>(s) + i * k;
         // Much higher matrices LAPACK factors into q and r first.
         if constexpr (!is_complex_v<T>)
-          if (n >= kLarge && m >= n && 6 * m < 11 * n && u && is_moderate(x, m * n)) {
+          if (n >= kLarge && m >= n && 6 * m < 11 * n && is_moderate(x, m * n)) {
             large_singular(m, n, x, first, left, values, second, info + i);
             continue;
           }
