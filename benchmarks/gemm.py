@@ -11,9 +11,10 @@ def operands(torch: Any, size: int) -> dict[str, Any]:
 
 
 def cases() -> Iterable[Case]:
-    for size, bar in ((128, None), (512, None), (1024, 1.0), (2048, 1.0)):
+    for size, bar in ((128, None), (256, 1.0), (512, None), (1024, 1.0), (2048, 1.0)):
         names = lambda t, n=size: operands(t, n)  # noqa: E731
-        yield Case(f"gemm {size}, float32", names, "a @ b", bar=bar, flops=2.0 * size**3)
+        for code in ("a @ b", "a.t() @ b", "a @ b.t()"):  # the last two are what gradients take
+            yield Case(f"{code}, {size}", names, code, bar=bar, flops=2.0 * size**3)
 
 
 def rows(bench: Bench) -> Iterable[Row]:

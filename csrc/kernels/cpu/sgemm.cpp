@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -34,9 +35,9 @@ constexpr int64_t kFetches = 3;             // rows of a that a call of the kern
 constexpr int64_t kRowsAhead = 8;           // rows of b fetched before they are packed
 constexpr int64_t kPiece = 64;              // of depth, whose lines stay in the first-level cache
 constexpr int64_t kNear = 192;              // floats between columns of a that are not copied
-constexpr int64_t kCopiedFloats = 1 << 20;  // of a copied at a time: they stay in L3
+constexpr int64_t kCachedFloats = 1 << 18;  // of a whose columns are not copied: they stay in L2
+constexpr int64_t kCopiedFloats = 1 << 21;  // of a copied at a time: they stay in L3
 constexpr int64_t kStrip = 8;               // blocks of a copied together
-constexpr int64_t kTaskVectors = 32;        // across a task, where there are enough
 constexpr int64_t kWholeHalves = 4096;      // of k, where c has halves that are rounded once
 constexpr int64_t kSumRows = 1024, kSumCols = kGroup * kCols;  // of c of halves: sums stay in L2
 constexpr int64_t kTaskWork = 1 << 19;   // multiplications worth a thread's while
@@ -259,7 +260,7 @@ Range part_of(int64_t count, int64_t parts, int64_t i) {
 }
 
 // How many tasks down and across. Tall ones copy little of b for what they compute, wide ones have
-// fewer narrow panels; wide enough ones are cut again, so that no thread waits long for the last.
+// fewer narrow panels.
 struct Grid {
   int64_t down, across;
 };
@@ -275,9 +276,15 @@ Grid cut(int64_t blocks, int64_t vectors, int64_t parts) {
     int64_t cost = high * (8 * wide + 3 * panels + 2 * blocks_of(panels, kGroup)) + 16 * wide;
     if (cost < least) least = cost, best = {down, across};
   }
-  int64_t wide = vectors / best.across / kTaskVectors;
-  if (parts > 1 && wide > 1) best.across *= wide;
   return best;
+}
+// Several for each thread, the more so the more there are: cores are not equally fast, nor idle, and
+// none shall wait for the last.
+int64_t tasks_for(double work) {
+  int64_t threads = int64_t(std::min(work, double(thread_count())));
+  if (threads <= 1) return 1;
+  double shares = std::min(work / double(4 * threads), double(std::max<int64_t>(threads / 2, 2)));
+  return threads * int64_t(std::bit_floor(uint64_t(std::max(shares, 1.0))));
 }
 
 // A product of which a is copied whole, if at all.
@@ -430,9 +437,8 @@ struct Job {
                    });
     }
     int64_t vectors = blocks_of(n, kLine);
-    int64_t parts =
-        int64_t(std::min(double(m) * double(n) * double(k) / kTaskWork, double(thread_count())));
-    Grid grid = cut(a_blocks, vectors, parts);
+    Grid grid =
+        cut(a_blocks, vectors, tasks_for(double(m) * double(n) * double(k) / double(kTaskWork)));
     if (kRounds) grid.down = std::max(grid.down, blocks_of(m, kSumRows));
     parallel_chunks(grid.down * grid.across, [&](int64_t task) {
       compute(part_of(a_blocks, grid.down, task % grid.down),
@@ -454,7 +460,8 @@ template <class T, class C>
 void multiply(int64_t m, int64_t n, int64_t k, float alpha, View<T> a, View<T> b, float beta,
               const float* bias, C* c, int64_t c_row) {
   using Part = Job<T, C>;
-  bool copied = Part::kWidens || (a.col != 1 && !(a.row == 1 && a.col <= kNear));
+  bool near = a.row == 1 && (a.col <= kNear || m * k <= kCachedFloats);
+  bool copied = Part::kWidens || (a.col != 1 && !near);
   int64_t rows = m, depth = k;
   float* copies = nullptr;
   if (copied) {
