@@ -11,7 +11,7 @@ N = 96
 
 
 def close(found, wanted, limit=1e-4):
-    found = found.cpu()
+    found, wanted = found.cpu(), wanted.cpu()
     scale = wanted.abs().max().clamp(min=1)
     assert found.shape == wanted.shape
     assert ((found - wanted).abs().max() / scale).item() < limit
