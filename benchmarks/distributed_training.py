@@ -28,9 +28,9 @@ def rows(bench: Bench) -> Iterable[Row]:
                         took = slowest(team, "step", name, how, 20)
                         found[i, how] = min(found.get((i, how), took), took)
             a, b = found[0, "ddp"], found[1, "ddp"]
-            bar = None if name == "small MLP" else 1.5
-            passed = None if bar is None else b / a >= bar
-            yield Row(f"{name}: DDP step", a, b, "s", "" if bar is None else ">= 1.5x", passed)
+            short = name == "small MLP"  # its step takes as long as a few messages
+            passed = None if short else b / a >= 1.5
+            yield Row(f"{name}: DDP step", a, b, "s", "" if short else ">= 1.5x", passed)
             over = [max(found[i, "ddp"] - found[i, "alone"], 1e-9) for i in (0, 1)]
             note = f"alone {found[0, 'alone'] * 1e6:.0f} and {found[1, 'alone'] * 1e6:.0f} µs"
             yield Row(
@@ -39,8 +39,8 @@ def rows(bench: Bench) -> Iterable[Row]:
             )  # fmt: skip
             share = [found[i, "alone"] / found[i, "ddp"] for i in (0, 1)]
             yield Row(
-                f"{name}: efficiency of 2 processes", *share, "", ">= 0.85", share[0] >= 0.85,
-                better="more",
+                f"{name}: efficiency of 2 processes", *share, "", "" if short else ">= 0.85",
+                None if short else share[0] >= 0.85, better="more",
             )  # fmt: skip
 
 

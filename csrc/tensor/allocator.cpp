@@ -21,14 +21,34 @@ namespace {
 constexpr size_t kAlign = 64;
 constexpr size_t kPage = 2 << 20;  // huge page
 constexpr size_t kLarge = kPage;   // blocks from here on are mapped, not malloc'ed
-constexpr int kClasses = 64 * 8;   // eight classes per power of two
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kMedium = kLarge;  // malloc's blocks have guards
+#else
+constexpr size_t kMedium = 64 << 10;  // blocks from here on are cut from segments
+#endif
+constexpr int kClasses = 64 * 8;  // eight classes per power of two
 
 // Lists of free blocks, each linked through its first bytes: freeing must not need memory.
 struct Free {
   Free* next;
 };
 Free* bins[kClasses];
+Free* emptied[kClasses];  // parts of segments whose memory the system has back
 MemoryStats stats{};
+
+// Huge pages that blocks of medium size are cut from, one behind the other. This stands at its start.
+struct Segment {
+  static constexpr size_t kSize = 16 << 20, kFirst = kAlign;
+  Segment* next;
+  size_t used, idle;  // bytes that were cut, and bytes in free blocks while they are counted
+  static Segment* of(void* block) {
+    return reinterpret_cast<Segment*>(reinterpret_cast<uintptr_t>(block) & ~(kSize - 1));
+  }
+  bool is_idle() const { return idle == used - kFirst; }
+};
+Segment* segments = nullptr;  // the one that is being cut first
+
+bool is_medium(size_t block) { return block >= kMedium && block < kLarge; }
 
 // Half of the machine's memory may lie idle in the cache, or of what there was when it ran out.
 int64_t& cache_limit() {
@@ -36,35 +56,66 @@ int64_t& cache_limit() {
   return limit;
 }
 
-int size_class(size_t block) {
+constexpr int size_class(size_t block) {
   if (block <= 8 * kAlign) return int(block / kAlign);
   int power = std::bit_width(block - 1) - 1;  // block lies in (2^power, 2^(power+1)]
   size_t step = size_t(1) << (power - 3);
   return power * 8 + int((block - 1 - (size_t(1) << power)) / step);
 }
 
-void* from_system(size_t block) {
-  void* data = nullptr;
-  if (block >= kLarge) {
-    data = mmap(nullptr, block + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return nullptr;
-    // Trim to a huge-page boundary on both sides.
-    uintptr_t start = reinterpret_cast<uintptr_t>(data),
-              aligned = (start + kPage - 1) & ~(kPage - 1);
-    if (aligned > start) munmap(data, aligned - start);
-    size_t tail = start + kPage - aligned;
-    if (tail) munmap(reinterpret_cast<void*>(aligned + block), tail);
-    data = reinterpret_cast<void*>(aligned);
-    madvise(data, block, MADV_HUGEPAGE);
-  } else {
-    data = std::aligned_alloc(kAlign, block);
-  }
+// Huge pages from a boundary on; null where there are none.
+void* mapped(size_t bytes, size_t boundary) {
+  void* data =
+      mmap(nullptr, bytes + boundary, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  uintptr_t start = reinterpret_cast<uintptr_t>(data),
+            aligned = (start + boundary - 1) & ~(boundary - 1);
+  if (aligned > start) munmap(data, aligned - start);
+  size_t tail = start + boundary - aligned;
+  if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  data = reinterpret_cast<void*>(aligned);
+  madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }
 
+void* cut(size_t block) {
+  if (!segments || segments->used + block > Segment::kSize) {
+    void* data = mapped(Segment::kSize, Segment::kSize);
+    if (!data) return nullptr;
+    segments = new (data) Segment{segments, Segment::kFirst, 0};
+  }
+  char* data = reinterpret_cast<char*>(segments) + segments->used;
+  segments->used += block;
+  return data;
+}
+
+void* from_system(size_t block) {
+  if (block >= kLarge) return mapped(block, kPage);
+  return is_medium(block) ? cut(block) : std::aligned_alloc(kAlign, block);
+}
+
+// Not of blocks of medium size.
 void to_system(void* data, size_t block) {
   if (block >= kLarge) munmap(data, block);
   else std::free(data);
+}
+
+// Gives the pages of a free block back, but for the one that its link stands on.
+void empty_pages(Free* free, size_t block) {
+  constexpr uintptr_t kSmallPage = 4096;
+  uintptr_t start = reinterpret_cast<uintptr_t>(free),
+            first = (start + sizeof(Free) + kSmallPage - 1) & ~(kSmallPage - 1),
+            end = (start + block) & ~(kSmallPage - 1);
+  if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
+template <class F>
+void for_each_free(Free* list, const F& f) {
+  while (list) {
+    Free* next = list->next;
+    f(list);
+    list = next;
+  }
 }
 
 // The size of every block of a class (the inverse of size_class).
@@ -91,6 +142,9 @@ void* allocate(size_t block) {
   if (data) {
     bin = bin->next;
     stats.cached_bytes -= int64_t(block);
+  } else if (Free*& first = emptied[size_class(block)]; first) {
+    data = std::exchange(first, first->next);
+    stats.system_allocations++;
   } else {
     data = from_system(block);
     if (!data) {
@@ -118,13 +172,12 @@ void release(void* data, size_t block) {
     block_watcher->returned(data, block);
   stats.live_blocks--;
   stats.allocated_bytes -= int64_t(block);
-  if (stats.cached_bytes + int64_t(block) > cache_limit()) {
-    to_system(data, block);
-    return;
-  }
+  bool many = stats.cached_bytes + int64_t(block) > cache_limit();
+  if (many && !is_medium(block)) return to_system(data, block);
   stats.cached_bytes += int64_t(block);
   Free*& bin = bins[size_class(block)];
   bin = new (data) Free{bin};
+  if (many) release_cached_blocks();  // no segment goes before all of its blocks do
 }
 
 MemoryStats memory_stats() { return stats; }
@@ -132,12 +185,35 @@ MemoryStats memory_stats() { return stats; }
 void reset_peak_memory_stats() { stats.peak_allocated_bytes = stats.allocated_bytes; }
 
 void release_cached_blocks() {
+  constexpr int kFrom = size_class(kMedium), kTo = size_class(kLarge);
   for (int c = 0; c < kClasses; c++) {
-    if (!bins[c]) continue;  // no block has some of the small numbers
+    if (!bins[c] && !emptied[c]) continue;  // no block has some of the small numbers
     size_t block = c <= 8 ? size_t(c) * kAlign : block_size(class_size(c));
-    while (Free* first = bins[c]) {
-      bins[c] = first->next;
-      to_system(first, block);
+    if (is_medium(block)) {
+      auto count = [block](Free* free) { Segment::of(free)->idle += block; };
+      for_each_free(bins[c], count);
+      for_each_free(emptied[c], count);
+    } else {
+      for_each_free(std::exchange(bins[c], nullptr), [block](Free* f) { to_system(f, block); });
+    }
+  }
+  for (int c = kFrom; c < kTo; c++) {
+    Free *filled = std::exchange(bins[c], nullptr), *before = std::exchange(emptied[c], nullptr);
+    auto keep = [c](Free* free) {
+      if (Segment::of(free)->is_idle()) return;
+      empty_pages(free, class_size(c));
+      emptied[c] = new (free) Free{emptied[c]};
+    };
+    for_each_free(filled, keep);
+    for_each_free(before, keep);
+  }
+  for (Segment** at = &segments; Segment* s = *at;) {
+    if (s->is_idle()) {
+      *at = s->next;
+      munmap(s, Segment::kSize);
+    } else {
+      s->idle = 0;
+      at = &s->next;
     }
   }
   stats.cached_bytes = 0;

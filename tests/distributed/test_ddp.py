@@ -10,6 +10,7 @@ from ddp_models import F64, Branches, batches, close, net
 from processes import Failed, needs_mpi, run
 from rushlight import distributed as dist
 from rushlight import nn
+from rushlight.distributed import _exchange
 from rushlight.nn.parallel import DistributedDataParallel as DDP
 from rushlight.nn.parallel import _buckets
 from rushlight.utils.checkpoint import checkpoint
@@ -426,9 +427,25 @@ class Choice(nn.Module):
         return self.layers[name](x)
 
 
+def large_by_messages(rank, size):
+    _exchange._LEAST["all_reduce"] = (0, 0)
+    large(rank, size)
+
+    # The sum of halves would be infinite: they are divided first.
+    weight = nn.Parameter(torch.zeros(4, dtype=torch.float16))
+    model = nn.Module()
+    model.weight, model.forward = weight, lambda x: (model.weight * x).sum()
+    ddp = DDP(model)
+    for _ in range(2):
+        weight.grad = None
+        ddp(torch.full((4,), 60000.0, dtype=torch.float16)).backward()
+    close([weight.grad.float()], [torch.full((4,), 60000.0)], 1e-3)
+
+
+@pytest.mark.parametrize("work", [large, large_by_messages])
 @pytest.mark.parametrize("size", [2, 3])
-def test_large_gradients_are_summed_where_they_lie(size):
-    run(large, size)
+def test_large_gradients_are_summed_where_they_lie(work, size):
+    run(work, size)
 
 
 def refusals(rank, size):

@@ -203,8 +203,9 @@ class Call:
         result: Any = None,
         status: Any = None,
         timeout: timedelta | None = None,
+        watched: bool = True,
     ) -> Any:
-        """Waits for the communication, or hands out its Work."""
+        """Waits for the communication, or hands out its Work, which a thread watches."""
         self._mark_written()
         requests = [r for r in requests if r is not None]
         seconds = None if timeout is None else timeout.total_seconds()
@@ -214,7 +215,7 @@ class Call:
         if not requests:
             work._complete()
         if async_op:
-            if requests:
+            if requests and watched:
                 progress.add(work)
             return work
         work._run(seconds)

@@ -66,6 +66,28 @@ def _reduced(call: Call, into: Any, op: Any, operation: Any) -> Any:
     return call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
 
 
+def mean_later(tensor: Any, divisor: float, group: Any, watched: bool) -> Any:
+    """The Work of an ``all_reduce`` whose sum is divided; for gradients, in one piece.
+
+    Where messages carry it each process divides its part of the sum, else its own values, as always
+    those of halves, whose sum may be too large. Who waits for it soon lets no thread watch it.
+    """
+    call = start("all_reduce", group)
+    assert call is not None
+    into = call.target(call.tensor(tensor))
+    operation = call.op(ReduceOp.SUM, tensor.dtype)
+    call.agree(tensor, ReduceOp.SUM)
+    exchange, factor = call.engine.exchange, 1.0 / divisor
+    narrow = tensor.element_size() == 2
+    if exchange is not None and not narrow and exchange.suits("all_reduce", into, ReduceOp.SUM):
+        request = exchange.all_reduce(into, factor)
+    else:
+        if divisor != 1:
+            into.mul_(factor)
+        request = call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
+    return call.run([request], True, [tensor], watched=watched)
+
+
 def all_reduce_coalesced(
     tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:

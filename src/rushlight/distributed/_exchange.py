@@ -68,9 +68,9 @@ class Exchange:
         adds = op is None or (op.name in _SUMS and whole.dtype.is_floating_point)
         return adds and self._size <= _MANY
 
-    def all_reduce(self, whole: Any) -> Request:
-        """The sum over all processes, in place."""
-        return Request(self._all_reduce(whole.view(-1), self._tag()))
+    def all_reduce(self, whole: Any, factor: float = 1.0) -> Request:
+        """The sum over all processes times ``factor``, in place."""
+        return Request(self._all_reduce(whole.view(-1), factor, self._tag()))
 
     def reduce_scatter(self, whole: Any, own: Any) -> Request:
         """The sum of this process's part of ``whole``, in ``own``."""
@@ -97,11 +97,13 @@ class Exchange:
 
         return of
 
-    def _all_reduce(self, whole: Any, tag: int) -> Iterator[list[Any]]:
+    def _all_reduce(self, whole: Any, factor: float, tag: int) -> Iterator[list[Any]]:
         length = -(-whole.numel() // self._size)
         own = whole[self._rank * length : (self._rank + 1) * length].data
         parts = self._memory(whole, length)
         yield from self._sum(parts, own, own, tag)
+        if factor != 1.0:
+            own.mul_(factor)
         yield self._spread(parts, tag + 1)
 
     def _reduce_scatter(self, whole: Any, own: Any, tag: int) -> Iterator[list[Any]]:

@@ -74,6 +74,7 @@ class Bucket:
     ) -> None:
         self.number, self.members = number, members
         self.marked = members if marked is None else marked
+        self.alone = not self.marked
         self.parameters = [parameters[i] for i in members]
         self.waits_for = len(members)
         self.in_place = False  # whether this pass sums the gradient where it lies

@@ -7,9 +7,12 @@ goes out as zeros, and the averages go back into ``.grad``. See docs/guide/paral
 
 from __future__ import annotations
 
+import time
+
 import rushlight
 from rushlight import _C
 from rushlight import distributed as dist
+from rushlight.distributed._collectives import mean_later
 from rushlight.nn.parallel._buckets import Bucket, GradBucket, is_large, plan
 
 TYPE_CHECKING = False  # type checkers read it as True; the imports below cost time
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rushlight._C import Tensor
+
+SOON = 0.0003  # seconds
 
 
 class Reducer:
@@ -48,6 +53,8 @@ class Reducer:
         self.expected = [1] * count  # how often a gradient arrives in a pass
         self.unused: list[int] = []  # by no process, in the last pass
         self._sums: list[tuple[Sequence[int], Tensor]] = []  # parameters and how many used them
+        self.starts: dict[Bucket, float] = {}  # when each bucket went out
+        self.waits: dict[Bucket, float] = {}  # in the last pass, seconds until it was waited for
         self._place(reversed(range(count)))
         self._reset()
         self.handles = [
@@ -142,18 +149,20 @@ class Reducer:
         self.launched += 1
         with rushlight.no_grad():
             bucket.in_place = self._stays(bucket)
-            if bucket.in_place:
-                grad: Any = bucket.parameters[0].grad
-                whole = grad.mul_(1.0 / self.divisor).view(-1)
-            else:
+            if not bucket.in_place:
                 self._fill(bucket)
-                whole = bucket.whole
             if self.hook is not None:
                 state, hook = self.hook
                 last = self.launched == len(self.buckets)
                 self.works.append(hook(state, GradBucket(bucket, last)))
-            else:
-                self.works.append(dist.all_reduce(whole, group=self.group, async_op=True))
+                return
+            grad: Any = bucket.parameters[0].grad
+            whole = grad.view(-1) if bucket.in_place else bucket.whole
+            divisor = self.divisor if bucket.alone else 1
+            # What is waited for before a thread would look at it needs none.
+            watched = self.waits.get(bucket, 1.0) > SOON
+            self.works.append(mean_later(whole, divisor, self.group, watched))
+            self.starts[bucket] = time.monotonic()
 
     def _stays(self, bucket: Bucket) -> bool:
         """Whether the gradient is summed where it lies.
@@ -161,7 +170,7 @@ class Reducer:
         Not one that nobody may have used and which then stays what it was, nor one that hooks of
         the program still read as this process's own.
         """
-        if bucket.marked or self.absent or self.hook is not None:
+        if not bucket.alone or self.absent or self.hook is not None:
             return False
         (i,), (parameter,) = bucket.members, bucket.parameters
         grad, hooks = parameter.grad, parameter._post_accumulate_grad_hooks
@@ -180,7 +189,7 @@ class Reducer:
         if self.absent:
             bucket.whole.zero_()
             return
-        scale = 1.0 if self.hook is not None else 1.0 / self.divisor
+        scale = 1.0 if self.hook is not None or bucket.alone else 1.0 / self.divisor
         for p, view in zip(bucket.parameters, bucket.views, strict=True):
             grad = p.grad
             if grad is None:
@@ -219,6 +228,8 @@ class Reducer:
         """
         while self.launched < len(self.buckets):
             self._launch(self.buckets[self.launched])
+        now = time.monotonic()
+        self.waits = {bucket: now - start for bucket, start in self.starts.items()}
         marks = self._marks_of_hooked() if self.hook is not None else None
         with rushlight.no_grad():
             for bucket, work in zip(self.buckets, self.works, strict=True):
