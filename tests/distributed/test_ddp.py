@@ -448,6 +448,61 @@ def test_large_gradients_are_summed_where_they_lie(work, size):
     run(work, size)
 
 
+def a_pass_that_fails_late(rank, size):
+    """What it has sent arrives, so the others go on, and so does it."""
+    weight = nn.Linear(600, 600, bias=False)
+    nn.init.ones_(weight.weight)
+    ddp = DDP(weight)
+
+    for step in range(6):
+        x = torch.full((1, 600), rank + 1.0, requires_grad=True) * 1
+        weight.weight.grad = None
+        if rank == 0 and step in (2, 4):
+            x.register_hook(fail)
+            with pytest.raises(ArithmeticError, match="failed"):
+                ddp(x).sum().backward()
+            continue
+        ddp(x).sum().backward()
+        close([weight.weight.grad], [torch.full((600, 600), (size + 1) / 2)], 1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_pass_that_fails_late(size):
+    run(a_pass_that_fails_late, size)
+
+
+def a_pass_that_fails_halfway(rank, size, who):
+    """Some buckets were sent: all may fail so and go on, but not one alone."""
+    model = nn.Sequential(nn.Linear(50, 50), nn.Tanh(), nn.Linear(50, 50))
+    for p in model.parameters():
+        nn.init.constant_(p, 0.01)
+    ddp = DDP(model, bucket_cap_mb=0.001)
+    wanted = None
+    for step in range(6):
+        model.zero_grad()
+        fails = step == 3 and rank in who
+        hook = model[1].register_full_backward_hook(fail) if fails else None
+        try:
+            ddp(torch.full((1, 50), rank + 1.0)).sum().backward()
+        except ArithmeticError:
+            hook.remove()
+            continue
+        assert not fails
+        grads = [p.grad.clone() for p in model.parameters()]
+        close(grads, wanted or grads, 1e-6)
+        wanted = grads
+
+
+def fail(*_):
+    raise ArithmeticError("failed")
+
+
+def test_a_pass_that_fails_halfway():
+    run(a_pass_that_fails_halfway, 2, (0, 1))
+    with pytest.raises(Failed, match="after 1 failed backward passes"):
+        run(a_pass_that_fails_halfway, 2, (0,))
+
+
 def refusals(rank, size):
     with pytest.raises(RuntimeError, match="doesn't have any parameters that require a gradient"):
         DDP(nn.ReLU())

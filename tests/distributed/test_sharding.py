@@ -406,3 +406,42 @@ def scaled(rank, size):
 
 def test_loss_scaling():
     run(scaled, 2)
+
+
+def passes_that_fail(rank, size):
+    """What a pass left that ended in an error, halfway or late, is in no later gradient."""
+
+    def fail(*_):
+        raise ArithmeticError("failed")
+
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    for i, p in enumerate(model.parameters()):
+        nn.init.constant_(p, 0.01 + i)
+    plain = copy.deepcopy(model)
+    for x in range(size):
+        plain(torch.full((1, 5), x + 1.0, dtype=torch.float64)).square().sum().div(size).backward()
+    for layer in (model[0], model[2], model):
+        fully_shard(layer)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    for step in range(7):
+        x = torch.full((1, 5), rank + 1.0, dtype=torch.float64, requires_grad=True) * 1
+        hook = model[1].register_full_backward_hook(fail) if step in (2, 5) else None
+        if step == 3:
+            x.register_hook(fail)
+        try:
+            model(x).square().sum().backward()
+        except ArithmeticError:
+            optimizer.zero_grad()
+            if hook is not None:
+                hook.remove()
+            continue
+        assert step not in (2, 3, 5)
+        for p, wanted in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(p.grad.full_tensor(), wanted.grad, rtol=0, atol=1e-12)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_passes_that_fail(size):
+    run(passes_that_fail, size)

@@ -205,7 +205,7 @@ class Call:
         timeout: timedelta | None = None,
         watched: bool = True,
     ) -> Any:
-        """Waits for the communication, or hands out its Work, which a thread watches."""
+        """Waits for the communication, or hands out its Work, which a thread moves on."""
         self._mark_written()
         requests = [r for r in requests if r is not None]
         seconds = None if timeout is None else timeout.total_seconds()
@@ -215,8 +215,8 @@ class Call:
         if not requests:
             work._complete()
         if async_op:
-            if requests and watched:
-                progress.add(work)
+            if requests:
+                progress.add(work, watched)
             return work
         work._run(seconds)
         return None

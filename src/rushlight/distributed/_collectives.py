@@ -66,17 +66,18 @@ def _reduced(call: Call, into: Any, op: Any, operation: Any) -> Any:
     return call.comm.Iallreduce(call.in_place, call.memory(into), op=operation)
 
 
-def mean_later(tensor: Any, divisor: float, group: Any, watched: bool) -> Any:
+def mean_later(tensor: Any, divisor: float, group: Any, broken: int, watched: bool) -> Any:
     """The Work of an ``all_reduce`` whose sum is divided; for gradients, in one piece.
 
     Where messages carry it each process divides its part of the sum, else its own values, as always
-    those of halves, whose sum may be too large. Who waits for it soon lets no thread watch it.
+    those of halves, whose sum may be too large. All must have the same number of ``broken`` passes.
+    Who waits for it soon lets no thread be woken.
     """
     call = start("all_reduce", group)
     assert call is not None
     into = call.target(call.tensor(tensor))
     operation = call.op(ReduceOp.SUM, tensor.dtype)
-    call.agree(tensor, ReduceOp.SUM)
+    call.agree(tensor, ReduceOp.SUM, f"after {broken} failed backward passes" if broken else None)
     exchange, factor = call.engine.exchange, 1.0 / divisor
     narrow = tensor.element_size() == 2
     if exchange is not None and not narrow and exchange.suits("all_reduce", into, ReduceOp.SUM):

@@ -25,7 +25,7 @@ _AGAIN = 3  # and after each sleep
 _MOVES = 3e-6  # seconds: a test that takes longer, and twice as long as others, has moved data
 _LOOKS = 0.02  # seconds between looks at the other processes, although data moves
 _SHORTEST, _LONGEST = 0.00001, 0.0005  # seconds of sleep between tests
-_SLEEP = 0.0002  # the same for the thread
+_SLEEP, _WHILE = 0.0002, 0.1  # the same for the thread, and when it looks without being told
 _LATE = 0.0005  # a sleep that takes that much longer had to wait for the core
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _THIS_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
@@ -123,6 +123,7 @@ class Work:
         self._done()
 
     def _done(self) -> None:
+        progress.remove(self)
         self._keep = self._finish = None
         if self._future is not None:
             self._settle()
@@ -228,14 +229,16 @@ class _Progress:
     """A thread that moves collectives on while the program computes."""
 
     def __init__(self) -> None:
-        self._works: list[Work] = []
+        self._works: dict[Work, None] = {}
         self._new = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = 0
 
-    def add(self, work: Work) -> None:
-        self._works.append(work)
-        self._new.set()
+    def add(self, work: Work, soon: bool = True) -> None:
+        """Not ``soon``: only what is still under way after a while, since nobody waits for it."""
+        self._works[work] = None
+        if soon:
+            self._new.set()
         if self._thread is None or self._process != os.getpid():
             self._process = os.getpid()
             self._thread = threading.Thread(
@@ -243,16 +246,17 @@ class _Progress:
             )
             self._thread.start()
 
+    def remove(self, work: Work) -> None:
+        self._works.pop(work, None)
+
     def _loop(self) -> None:
         while True:
-            self._new.wait()
+            self._new.wait(_WHILE)
             self._new.clear()
             while self._works:
                 time.sleep(_SLEEP)  # what is short ends before, without this thread
-                works = self._works[:]
-                ended = [work for work in works if work._poll()]
-                for work in ended:
-                    self._works.remove(work)
+                for work in list(self._works):
+                    work._poll()
 
 
 progress = _Progress()

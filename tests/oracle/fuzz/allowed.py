@@ -347,7 +347,7 @@ FACTS = [
     ("kind", r"dual", is_inference, "PyTorch has no tangent, in silence"),
     (
         "requires_grad",
-        r"(jvp|dual)[^\n]*(scatter_reduce|binary_cross_entropy|logdet)",
+        r"(jvp|dual)[^\n]*(scatter_reduce|binary_cross_entropy|logdet|addcmul)",
         always,
         "a tangent that does not depend on the point",
     ),

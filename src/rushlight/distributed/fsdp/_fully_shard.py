@@ -67,6 +67,10 @@ class Context:
         self.running = False
 
     def begin_forward(self) -> None:
+        if self.running:  # the last backward pass ended in an error
+            self.running = False
+            for state in self.seen:
+                state.give_up()
         self.order, self.seen = self.seen or self.order, []
 
     def begin_backward(self) -> None:
@@ -232,6 +236,10 @@ class State:
     def finish_backward(self) -> None:
         self.awaits_reduction = False
         self.group.reduce()
+
+    def give_up(self) -> None:
+        self.awaits_reduction = False
+        self.group.give_up()
 
 
 class _Passage(Function):

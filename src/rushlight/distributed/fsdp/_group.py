@@ -244,6 +244,16 @@ class ParameterGroup:
         work = dist.reduce_scatter_tensor(mine, terms.view(-1), group=self.group, async_op=True)
         return work, mine, kind, terms
 
+    def give_up(self) -> None:
+        """Clears up after a pass that ended in an error: its sums arrive, and nobody gets them."""
+        for work, *_ in self.reducing:
+            work.wait()
+        self.reducing, self.arrived, self.entered = [], set(), 0
+        if self.syncs:
+            for p in self.parameters:
+                p.whole.grad = None
+        self.reshard()
+
     def finish(self) -> None:
         """Waits for the sums and gives each parameter its part of the gradient."""
         for work, mine, kind, _ in self.reducing:

@@ -48,6 +48,7 @@ class Reducer:
         self.hook: tuple[Any, Callable[[Any, GradBucket], Any]] | None = None
         self.active = False  # whether the next backward pass averages
         self.passes = 0  # backward passes that did
+        self.broken = 0  # passes that ended in an error when some buckets were sent and some not
         count = len(self.parameters)
         self.used = [False] * count  # since gradients were last averaged
         self.expected = [1] * count  # how often a gradient arrives in a pass
@@ -82,7 +83,7 @@ class Reducer:
         self.bucket_of = {i: b for b in self.buckets for i in b.members}
 
     def _reset(self) -> None:
-        """Forgets a pass that has ended, in an error perhaps."""
+        """Forgets a pass that has ended."""
         self.running = False
         self.arrivals = [0] * len(self.parameters)
         self.order: list[int] = []
@@ -94,8 +95,20 @@ class Reducer:
     def prepare(self, active: bool) -> None:
         """A forward pass begins; ``active``: the backward pass after it averages."""
         self.active = active
-        if self.running:
-            self._reset()
+        if self.running:  # the last one ended in an error
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """What was sent arrives before the buckets are filled again; what was not is left out.
+
+        Where others sent more, it would be added to buckets of the next pass: the number of such
+        passes is compared with every bucket.
+        """
+        works = self.works
+        self.broken += 0 < self.launched < len(self.buckets)
+        self._reset()
+        for work in works:
+            work.wait()
 
     # -- in the backward pass ----------------------------------------------------------------------
 
@@ -159,9 +172,9 @@ class Reducer:
             grad: Any = bucket.parameters[0].grad
             whole = grad.view(-1) if bucket.in_place else bucket.whole
             divisor = self.divisor if bucket.alone else 1
-            # What is waited for before a thread would look at it needs none.
+            # For what is waited for before it would look at it, the thread need not be woken.
             watched = self.waits.get(bucket, 1.0) > SOON
-            self.works.append(mean_later(whole, divisor, self.group, watched))
+            self.works.append(mean_later(whole, divisor, self.group, self.broken, watched))
             self.starts[bucket] = time.monotonic()
 
     def _stays(self, bucket: Bucket) -> bool:
