@@ -63,6 +63,13 @@ constexpr int size_class(size_t block) {
   return power * 8 + int((block - 1 - (size_t(1) << power)) / step);
 }
 
+// The size of every block of a class (the inverse of size_class).
+size_t class_size(int c) {
+  if (c <= 8) return size_t(c) * kAlign;
+  int power = c / 8;
+  return (size_t(1) << power) + (size_t(c % 8) + 1) * (size_t(1) << (power - 3));
+}
+
 // Huge pages from a boundary on; null where there are none.
 void* mapped(size_t bytes, size_t boundary) {
   void* data =
@@ -100,13 +107,14 @@ void to_system(void* data, size_t block) {
   else std::free(data);
 }
 
-// Gives the pages of a free block back, but for the one that its link stands on.
-void empty_pages(Free* free, size_t block) {
+// The pages of a part of a segment, but for the one that its link stands on.
+void give_back(Free* free, int c) {
   constexpr uintptr_t kSmallPage = 4096;
   uintptr_t start = reinterpret_cast<uintptr_t>(free),
             first = (start + sizeof(Free) + kSmallPage - 1) & ~(kSmallPage - 1),
-            end = (start + block) & ~(kSmallPage - 1);
+            end = (start + class_size(c)) & ~(kSmallPage - 1);
   if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  free->next = std::exchange(emptied[c], free);
 }
 
 template <class F>
@@ -116,13 +124,6 @@ void for_each_free(Free* list, const F& f) {
     f(list);
     list = next;
   }
-}
-
-// The size of every block of a class (the inverse of size_class).
-size_t class_size(int c) {
-  if (c <= 8) return size_t(c) * kAlign;
-  int power = c / 8;
-  return (size_t(1) << power) + (size_t(c % 8) + 1) * (size_t(1) << (power - 3));
 }
 
 }  // namespace
@@ -172,12 +173,14 @@ void release(void* data, size_t block) {
     block_watcher->returned(data, block);
   stats.live_blocks--;
   stats.allocated_bytes -= int64_t(block);
-  bool many = stats.cached_bytes + int64_t(block) > cache_limit();
-  if (many && !is_medium(block)) return to_system(data, block);
+  int c = size_class(block);
+  if (stats.cached_bytes + int64_t(block) > cache_limit()) {
+    if (is_medium(block)) give_back(new (data) Free, c);
+    else to_system(data, block);
+    return;
+  }
   stats.cached_bytes += int64_t(block);
-  Free*& bin = bins[size_class(block)];
-  bin = new (data) Free{bin};
-  if (many) release_cached_blocks();  // no segment goes before all of its blocks do
+  bins[c] = new (data) Free{bins[c]};
 }
 
 MemoryStats memory_stats() { return stats; }
@@ -198,14 +201,13 @@ void release_cached_blocks() {
     }
   }
   for (int c = kFrom; c < kTo; c++) {
-    Free *filled = std::exchange(bins[c], nullptr), *before = std::exchange(emptied[c], nullptr);
-    auto keep = [c](Free* free) {
-      if (Segment::of(free)->is_idle()) return;
-      empty_pages(free, class_size(c));
-      emptied[c] = new (free) Free{emptied[c]};
-    };
-    for_each_free(filled, keep);
-    for_each_free(before, keep);
+    auto stays = [](Free* free) { return !Segment::of(free)->is_idle(); };
+    for_each_free(std::exchange(emptied[c], nullptr), [&](Free* free) {
+      if (stays(free)) free->next = std::exchange(emptied[c], free);
+    });
+    for_each_free(std::exchange(bins[c], nullptr), [&](Free* free) {
+      if (stays(free)) give_back(free, c);
+    });
   }
   for (Segment** at = &segments; Segment* s = *at;) {
     if (s->is_idle()) {
