@@ -315,7 +315,7 @@ FACTS = [
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
     (
         "value",
-        r"(index_add|masked_scatter)_\(|(m(atmul|m|ean|v)|solve)\(.*out=",
+        r"(index_add|masked_scatter)_\(|(m(atmul|m|ean|v)|solve|am(in|ax))\(.*out=",
         is_aliased,
         "written last",
     ),
