@@ -439,3 +439,14 @@ def test_all_vectors_of_svd_stay_orthonormal_as_the_matrix_moves(shape, dtype):
         check(turn + turn.mH, torch.zeros_like(turn))
     moved = du[:, :k] * s @ vh[:k] + u[:, :k] * ds @ vh[:k] + u[:, :k] * s @ dvh[:k]
     check(moved, t)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [2, 3, 8, 16])
+def test_of_equal_rows_nothing_is_left(n, dtype):
+    torch.manual_seed(0)
+    a = torch.randn(50, n, n, dtype=dtype)
+    a[:, -1] = a[:, 0]
+    assert (torch.linalg.lu_factor_ex(a).info == n).all()
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        torch.linalg.inv(a)

@@ -68,8 +68,8 @@ int small_lu(int64_t m, int64_t n, T* a, int32_t* pivots) {
     }
     if (best != j)
       for (int64_t c = 0; c < n; c++) std::swap(a[c * m + j], a[c * m + best]);
-    T factor = T(1) / column[j];
-    for (int64_t i = j + 1; i < m; i++) column[i] *= factor;
+    // Quotients and not products by a reciprocal: of equal rows exactly nothing is left.
+    for (int64_t i = j + 1; i < m; i++) column[i] /= column[j];
     for (int64_t c = j + 1; c < n; c++)
       add_scaled(m - j - 1, -a[c * m + j], column + j + 1, a + c * m + j + 1);
   }

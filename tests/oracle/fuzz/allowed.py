@@ -312,10 +312,11 @@ FACTS = [
     ),
     ("dtype", r"jvp|dual", is_wrong_tangent, "PyTorch's tangents of 0-dimensional tensors"),
     ("dtype", r"", is_product_with_zeros, "a fault of PyTorch"),
+    ("shape", r"fft\.ihfftn\(.*out=", always, "out= of another shape, which is kept there"),
     ("shape", r"pixel_unshuffle", has_no_elements, "no elements"),
     (
         "value",
-        r"(index_add|masked_scatter)_\(|(m(atmul|m|ean|v)|solve|am(in|ax))\(.*out=",
+        r"(index_add|masked_scatter)_\(|(m(atmul|m|ean|v)|solve|am(in|ax))\(.*out=|[-+*/]= v",
         is_aliased,
         "written last",
     ),
