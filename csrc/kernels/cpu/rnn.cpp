@@ -108,7 +108,7 @@ RL_CLONES void plain_back(BackStep<C> s, bool relu) {
 #pragma omp simd
   for (int64_t i = 0; i < s.rows * s.n; ++i) {
     C y = s.out[i], d = s.dh[i] + s.g_out[i];
-    s.gx[i] = relu ? (y > 0 ? d : C(0)) : d * (1 - y * y);
+    s.gx[i] = relu ? (y <= 0 ? C(0) : d) : d * (1 - y * y);
     s.dh[i] = 0;
   }
 }

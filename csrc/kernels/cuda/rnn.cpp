@@ -62,7 +62,7 @@ struct Back {
 extern "C" __global__ void plain_back(Back s, int relu) {
   RL_EACH(i, s.rows * s.n) {
     T y = s.out[i], d = s.dh[i] + s.g_out[i];
-    s.gx[i] = relu ? (y > 0 ? d : T(0)) : d * (1 - y * y);
+    s.gx[i] = relu ? (y <= 0 ? T(0) : d) : d * (1 - y * y);
     s.dh[i] = 0;
   }
 }

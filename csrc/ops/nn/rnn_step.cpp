@@ -44,7 +44,7 @@ RnnStep::RnnStep(RnnCell cell, const Var& x, const Var& h, const Var& c, const V
 
 RnnStep::Pulled RnnStep::pull(const Var& dh, const Var& dc) const {
   if (cell_ == RnnCell::Tanh || cell_ == RnnCell::Relu) {
-    Var g = cell_ == RnnCell::Tanh ? dh * flat_tanh(h_) : where(h_ > Var(0), dh, Var(0));
+    Var g = cell_ == RnnCell::Tanh ? dh * flat_tanh(h_) : where(h_ <= Var(0), Var(0), dh);
     return {g, g, {}, {}};
   }
   if (cell_ == RnnCell::Lstm) {
@@ -61,7 +61,7 @@ RnnStep::Pulled RnnStep::pull(const Var& dh, const Var& dc) const {
 RnnStep::Pushed RnnStep::push(const Var& tx, const Var& tp, const Var& th, const Var& tc) const {
   if (cell_ == RnnCell::Tanh || cell_ == RnnCell::Relu) {
     Var t = tx + tp;
-    return {cell_ == RnnCell::Tanh ? t * flat_tanh(h_) : where(h_ > Var(0), t, Var(0)), {}};
+    return {cell_ == RnnCell::Tanh ? t * flat_tanh(h_) : where(h_ <= Var(0), Var(0), t), {}};
   }
   if (cell_ == RnnCell::Lstm) {
     Var t = tx + tp, moved[4];
