@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from processes import environment, free_port, needs_mpi
+from processes import environment, needs_mpi
 from rushlight.distributed.run import parse_args
 
 PROGRAM = """
@@ -229,10 +231,14 @@ class TestPrograms:
         words = sorted(line.split(": ", 1)[1] for line in done.stdout.splitlines())
         assert words == [f"['--local-rank={r}', '-x']" for r in (0, 1)]
 
-    def test_two_machines(self, script):
+    @pytest.mark.parametrize("taken", [0, 2], ids=["", "the port is free after a while"])
+    def test_two_machines(self, script, taken):
         """Two launchers meet; here they are on one machine."""
+        somebody = socket.socket()
+        somebody.bind(("127.0.0.1", 0))
         common = ["--nnodes", 2, "--rdzv-backend", "c10d", "--rdzv-endpoint"]
-        common += [f"127.0.0.1:{free_port()}", script]
+        common += [f"127.0.0.1:{somebody.getsockname()[1]}", script]
+        threading.Timer(taken, somebody.close).start()
         nodes = [
             subprocess.Popen(
                 command(*common), env=clean_environment(), stdout=subprocess.PIPE, text=True

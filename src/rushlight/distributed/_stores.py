@@ -310,6 +310,10 @@ class TCPStore(Store):
         while True:
             try:
                 link = socket.create_connection((self._host, self._port), timeout=5)
+                if link.getsockname() == link.getpeername():
+                    # Nobody listened there, and the system chose that port for this end.
+                    link.close()
+                    raise ConnectionRefusedError("nobody listens there")
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise DistNetworkError(

@@ -274,15 +274,12 @@ class _Node:
         if node is None and "SLURM_NODEID" in os.environ and not alone:
             node = int(os.environ["SLURM_NODEID"])
         serves = alone or node == 0 or (node is None and _is_here(host))
-        timeout = _timedelta(seconds=self.join_timeout)
-        try:
+        if not serves or node == 0 or alone:
+            timeout = _timedelta(seconds=self.join_timeout)
             self.store = TCPStore(host, number, None, serves, timeout)
-        except DistNetworkError:
-            if not serves or node == 0 or alone:
-                raise
-            serves = False  # another one here does
-            self.store = TCPStore(host, number, None, False, timeout)
-        self.holds_store = serves
+            self.holds_store = serves
+        else:
+            self._serve_or_find(host, number)
         self.host, self.port = host, self.store.port
         arrived = self.store.add("nodes", 1)
         self.node = node if node is not None else arrived - 1
@@ -290,6 +287,24 @@ class _Node:
         self.store.set(f"local/{self.node}", str(self.local))
         counts = [int(self.store.get(f"local/{n}")) for n in range(self.nodes)]
         self.first, self.world = sum(counts[: self.node]), sum(counts)
+
+    def _serve_or_find(self, host: str, port: int) -> None:
+        """Holds the store, or finds that of another launcher here.
+
+        The port may be taken for a while by neither: both are tried in turn.
+        """
+        end = time.monotonic() + self.join_timeout
+        while True:
+            seconds = min(2.0, max(end - time.monotonic(), 0.0))
+            for self.holds_store in (True, False):
+                try:
+                    limit = _timedelta(seconds=seconds)
+                    self.store = TCPStore(host, port, None, self.holds_store, limit)
+                    self.store.set_timeout(_timedelta(seconds=self.join_timeout))
+                    return
+                except DistNetworkError:
+                    if not self.holds_store and time.monotonic() >= end:
+                        raise
 
     def _count_nodes(self, arrived: int) -> int:
         """All machines, or those that came in time when a range is given."""
