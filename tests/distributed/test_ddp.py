@@ -1,7 +1,9 @@
 """DistributedDataParallel trains as one process does on all the data."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 
@@ -446,6 +448,20 @@ def large_by_messages(rank, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_large_gradients_are_summed_where_they_lie(work, size):
     run(work, size)
+
+
+def buckets_of_the_first_pass(rank, size):
+    """They end when others take their place."""
+    ddp = DDP(nn.Linear(4, 3))
+    first = weakref.ref(ddp.reducer.buckets[0])
+    for _ in range(2):
+        ddp(torch.ones(1, 4)).sum().backward()
+    gc.collect()
+    assert first() is None
+
+
+def test_buckets_of_the_first_pass():
+    run(buckets_of_the_first_pass, 2)
 
 
 def a_pass_that_fails_late(rank, size):

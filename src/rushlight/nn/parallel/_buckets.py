@@ -77,6 +77,7 @@ class Bucket:
         self.alone = not self.marked
         self.parameters = [parameters[i] for i in members]
         self.waits_for = len(members)
+        self.start, self.lead = 0.0, 1.0  # when it went out, seconds until it was waited for
         self.in_place = False  # whether this pass sums the gradient where it lies
         if self.marked:
             self.allocate()

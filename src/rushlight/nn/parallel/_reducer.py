@@ -54,8 +54,6 @@ class Reducer:
         self.expected = [1] * count  # how often a gradient arrives in a pass
         self.unused: list[int] = []  # by no process, in the last pass
         self._sums: list[tuple[Sequence[int], Tensor]] = []  # parameters and how many used them
-        self.starts: dict[Bucket, float] = {}  # when each bucket went out
-        self.waits: dict[Bucket, float] = {}  # in the last pass, seconds until it was waited for
         self._place(reversed(range(count)))
         self._reset()
         self.handles = [
@@ -173,9 +171,9 @@ class Reducer:
             whole = grad.view(-1) if bucket.in_place else bucket.whole
             divisor = self.divisor if bucket.alone else 1
             # For what is waited for before it would look at it, the thread need not be woken.
-            watched = self.waits.get(bucket, 1.0) > SOON
+            watched = bucket.lead > SOON
             self.works.append(mean_later(whole, divisor, self.group, self.broken, watched))
-            self.starts[bucket] = time.monotonic()
+            bucket.start = time.monotonic()
 
     def _stays(self, bucket: Bucket) -> bool:
         """Whether the gradient is summed where it lies.
@@ -242,7 +240,8 @@ class Reducer:
         while self.launched < len(self.buckets):
             self._launch(self.buckets[self.launched])
         now = time.monotonic()
-        self.waits = {bucket: now - start for bucket, start in self.starts.items()}
+        for bucket in self.buckets:
+            bucket.lead = now - bucket.start
         marks = self._marks_of_hooked() if self.hook is not None else None
         with rushlight.no_grad():
             for bucket, work in zip(self.buckets, self.works, strict=True):
