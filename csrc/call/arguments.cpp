@@ -163,6 +163,11 @@ std::string string_argument(const Signature& s, int i, PyObject* o) {
   return text;
 }
 
+Generator* generator_argument(const Signature& s, int i, PyObject* o) {
+  if (o != Py_None && !is_generator(o)) fail_type(s, param(s, i), o);
+  return generator_value(o);
+}
+
 PyObject* attribute_value(const Ints& v) {
   PyObject* tuple = PyTuple_New(v.size());
   for (int i = 0; tuple && i < v.size(); i++) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(v[i]));

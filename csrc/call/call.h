@@ -3,37 +3,14 @@
 // record has more (call/pointwise.h), for the short way of its calls.
 #pragma once
 
-#include <array>
-#include <optional>
-#include <string>
-
-#include "autograd/sharing.h"
-#include "call/arguments.h"
 #include "call/rule.h"
-#include "call/shift.h"
+#include "call/types.h"
 
 namespace rl {
-
-// A type that forward may take, as the driver sees it.
-struct ArgumentType {
-  enum class Holds : uint8_t { Tensor, Tensors, Value };
-
-  Holds holds;
-  uint16_t size, kept_size;  // in a block of arguments, of what a node keeps
-  void (*parse)(const Signature& s, int at, PyObject* given, void* to);
-  void (*copy)(const void* from, void* to);
-  void (*destroy)(void* value);  // null: nothing to end
-  void (*key)(CallKey& key, const void* value);
-  void (*shift)(Shift& shift, size_t at, const void* from, void* to);
-  PyObject* (*attribute)(const void* kept);
-};
-using Holds = ArgumentType::Holds;
 
 // The arguments of a call: pointers to values of the types that the op's record lists.
 using Values = const void* const*;
 inline constexpr size_t kMaxBlock = 640, kMaxResult = 64;  // bytes of all arguments, of a result
-
-enum class ResultKind : uint8_t { One, Several, List, Other };
 
 struct OpRecord;
 
@@ -42,13 +19,11 @@ struct OpTable {
   const char* name;  // null: the signature's
   const char *text, *doc, *module, *former, *saves;
   const char* grad_name;  // null: made of the name
-  const char* result;     // see OpInfo
   const ArgumentType* const* types;
+  const ResultType* result;
   const uint16_t *places, *kept_places;  // of each argument in its block
   uint16_t kept_size;
   uint8_t count;
-  ResultKind results;
-  uint8_t result_count;  // of ResultKind::Several
   Family family;
   Form form;
   Autocast autocast;
@@ -69,9 +44,6 @@ struct OpTable {
   // outputs, and saves those that a rule reads.
   NodeRef (*prepare)(const OpRecord& op, size_t outputs, Values args);
   void (*finish)(const OpRecord& op, Node* node, Var* results, size_t count);
-  void (*make_result)(void* result);
-  void (*drop_result)(void* result);
-  PyObject* (*to_python)(const Signature& s, void* result);
 };
 
 // What `saves` says, as bits.
@@ -98,6 +70,7 @@ struct OpRecord : OpTable {
   uint8_t tensor_count = 0, ended_count = 0;
   uint8_t tensors[kMaxParams], ended[kMaxParams];
   Holds holds[kMaxParams];
+  ResultKind results;
   uint32_t saved = 0, saved_outputs = 0;  // what any gradient needs, as bits
   bool shareable;
 
@@ -111,8 +84,10 @@ bool requires_any(const OpRecord& op, Values args);
 void record(const OpRecord& op, Values args, Var* results, size_t count);
 void push_forward(const OpRecord& op, Values args, Var* results, size_t count);
 
-// The entry of the registry.
+// An op's record, which stays, and its entry in the registry.
+const OpRecord& make_record(const OpTable& table);
 OpInfo describe(const OpRecord& op);
+OpInfo& register_op(const OpRecord& op);
 
 namespace detail {
 
@@ -130,29 +105,6 @@ struct Keep<Vars> {
 };
 
 constexpr uint16_t rounded(size_t bytes) { return uint16_t((bytes + 7) / 8 * 8); }
-
-template <class T>
-inline constexpr ArgumentType argument_type = {
-    std::is_same_v<T, Var>    ? Holds::Tensor
-    : std::is_same_v<T, Vars> ? Holds::Tensors
-                              : Holds::Value,
-    rounded(sizeof(T)),
-    rounded(sizeof(typename Keep<T>::type)),
-    [](const Signature& s, int at, PyObject* given, void* to) {
-      new (to) T(Argument<T>::get(s, at, given));
-    },
-    [](const void* from, void* to) { new (to) T(*static_cast<const T*>(from)); },
-    std::is_trivially_destructible_v<T> ? nullptr
-                                        : +[](void* value) { static_cast<T*>(value)->~T(); },
-    [](CallKey& key, const void* value) { key.add(*static_cast<const T*>(value)); },
-    [](Shift& shift, size_t at, const void* from, void* to) {
-      new (to) T(shift(at, *static_cast<const T*>(from)));
-    },
-    [](const void* kept) -> PyObject* {
-      if constexpr (std::is_same_v<T, Var> || std::is_same_v<T, Vars>) return nullptr;
-      else return attribute_value(*static_cast<const T*>(kept));
-    },
-};
 
 }  // namespace detail
 

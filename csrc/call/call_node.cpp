@@ -4,6 +4,7 @@
 
 #include "autograd/history.h"
 #include "autograd/inplace.h"
+#include "call/arguments.h"
 #include "call/values.h"
 
 namespace rl {

@@ -75,25 +75,25 @@ class Results {
   }
   size_t count() const {
     return op_.results == ResultKind::One       ? 1
-           : op_.results == ResultKind::Several ? op_.result_count
+           : op_.results == ResultKind::Several ? op_.result->count
                                                 : static_cast<Vars*>(result_)->size();
   }
   Var& operator[](size_t i) const { return data()[i]; }
 
  private:
-  const OpTable& op_;
+  const OpRecord& op_;
   void* result_;
 };
 
 class OwnResult {
  public:
-  explicit OwnResult(const OpRecord& op) : op_(op) { op_.make_result(memory_); }
-  ~OwnResult() { op_.drop_result(memory_); }
+  explicit OwnResult(const OpRecord& op) : op_(op) { op_.result->make(memory_); }
+  ~OwnResult() { op_.result->drop(memory_); }
   OwnResult(const OwnResult&) = delete;
   void* get() { return memory_; }
 
  private:
-  const OpTable& op_;
+  const OpRecord& op_;
   alignas(8) char memory_[kMaxResult];
 };
 
@@ -159,7 +159,7 @@ void run_each_sample(const OpRecord& op, const HiddenDims& hidden, Values args, 
 [[gnu::noinline]] void compute_batched(const OpRecord& op, const HiddenDims& hidden, Values args,
                                        void* result) {
   const OpTable& table = op;
-  if (table.results == ResultKind::Other) refuse_batched(op.name);
+  if (op.results == ResultKind::Other) refuse_batched(op.name);
   Results results(op, result);
   if (table.batched) {
     table.batched(op, hidden, args, result);
@@ -267,7 +267,7 @@ void push_level(const OpRecord& op, Values args, Var* results, size_t count, int
 // The type that a call asks for by a parameter of this type, or I64.
 DType wanted_type(const OpRecord& op, Values args) {
   for (int i = 0; i < op.count; i++) {
-    if (op.types[i] != &detail::argument_type<std::optional<DType>>) continue;
+    if (op.types[i] != &detail::ArgumentOf<std::optional<DType>>::type) continue;
     const auto& given = *static_cast<const std::optional<DType>*>(args[i]);
     if (given && !is_integral(*given)) return *given;
   }
@@ -421,9 +421,7 @@ PyObject* call_slots(const OpInfo& info, PyObject* const* slots) {
   parse(args, info, slots);
   OwnResult result(op);
   run(op, args.values(), result.get());
-  if (op.results == ResultKind::One)
-    return to_python(info.signature, std::move(*static_cast<Var*>(result.get())));
-  return op.to_python(info.signature, result.get());
+  return op.result->to_python(info.signature, result.get());
 }
 
 // A factory: layouts other than None are Python's business, and rare.
@@ -484,7 +482,7 @@ void run(const OpRecord& op, Values args, void* result) {
 }
 
 OpRecord::OpRecord(const OpTable& table)
-    : OpTable(table), signature(table.text), plan(table.saves, signature), node{} {
+    : OpTable(table), signature(table.text), plan(table.saves, signature), node{}, results(table.result->kind) {
   if (!name) name = signature.name().c_str();
   for (uint8_t i = 0; i < count; i++) {
     holds[i] = types[i]->holds;
@@ -501,9 +499,13 @@ OpRecord::OpRecord(const OpTable& table)
   bool often =
       table.is_view || table.family == Family::Reduction || table.family == Family::Contraction;
   shareable =
-      table.results == ResultKind::One && (table.family == Family::Pointwise || (derived && often));
+      results == ResultKind::One && (table.family == Family::Pointwise || (derived && often));
   node = node_class(*this);
 }
+
+const OpRecord& make_record(const OpTable& table) { return *new OpRecord(table); }
+
+OpInfo& register_op(const OpRecord& op) { return register_op(describe(op)); }
 
 OpInfo describe(const OpRecord& op) {
   const OpTable& table = op;
@@ -514,7 +516,7 @@ OpInfo describe(const OpRecord& op) {
   info.module = table.module;
   info.family = table.family;
   info.former = table.former;
-  info.result = table.result;
+  info.result = table.result->word;
   info.form = table.form;
   info.function = table.function;
   info.method = table.method;

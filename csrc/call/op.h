@@ -35,6 +35,6 @@ auto call(X&&... x) {
 
 #define RL_OP(Op)                                         \
   [[maybe_unused]] static const OpInfo& registered_##Op = \
-      register_op(describe(detail::record_of<Op>()));
+      register_op(detail::record_of<Op>());
 
 }  // namespace rl

@@ -403,8 +403,8 @@ Var where(const Var& c, const Var& a, const Var& b) {
 namespace detail {
 
 OpTable pointwise_table(int inputs, int params) {
-  static const ArgumentType *const tensor = &argument_type<Var>, *const number =
-                                                                     &argument_type<double>;
+  static const ArgumentType *const tensor = &ArgumentOf<Var>::type,
+                                   *const number = &ArgumentOf<double>::type;
   static const ArgumentType* const types[] = {tensor, tensor, tensor, number,
                                               number, number, number};
   static constexpr uint16_t places[] = {0, 8, 16, 24, 32, 40, 48, 56};
@@ -413,8 +413,7 @@ OpTable pointwise_table(int inputs, int params) {
   t.types = types + 3 - inputs;
   t.places = t.kept_places = places;
   t.count = uint8_t(inputs + params);
-  t.results = ResultKind::One;
-  t.result = "Tensor";
+  t.result = &ResultOf<Var>::type;
   t.family = Family::Pointwise;
   t.stored = Stored::Moved;
   t.out = true;
@@ -425,6 +424,8 @@ OpTable pointwise_table(int inputs, int params) {
   t.finish = finish;
   return t;
 }
+
+Pointwise& new_pointwise(const OpTable& table) { return *new Pointwise(table); }
 
 void finish_pointwise(Pointwise& p) {
   check(p.signature.params().size() >= p.count, p.name,

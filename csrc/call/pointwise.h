@@ -403,6 +403,7 @@ constexpr bool is_differentiable_op() {
 
 // What is the same in all tables of as many inputs and parameters.
 OpTable pointwise_table(int inputs, int params);
+Pointwise& new_pointwise(const OpTable& table);
 void finish_pointwise(Pointwise& p);
 
 template <class Op>
@@ -438,8 +439,8 @@ RL_COLD OpTable pointwise_table() {
 }
 
 template <class Op>
-RL_COLD Pointwise make_pointwise() {
-  Pointwise p(pointwise_table<Op>());
+RL_COLD const Pointwise& make_pointwise() {
+  Pointwise& p = new_pointwise(pointwise_table<Op>());
   p.inputs = Op::inputs;
   p.params = Op::params;
   p.elements = Op::types;
@@ -488,7 +489,7 @@ void register_pointwise(const Pointwise& p, const char* domain, const char* alia
 
 template <class Op>
 const Pointwise& pointwise_info() {
-  static const Pointwise info = detail::make_pointwise<Op>();
+  static const Pointwise& info = detail::make_pointwise<Op>();
   return info;
 }
 

@@ -10,18 +10,6 @@
 
 namespace rl::detail {
 
-template <class R>
-constexpr ResultKind result_kind() {
-  if constexpr (std::is_same_v<R, Var>) return ResultKind::One;
-  else if constexpr (std::is_same_v<R, Vars>) return ResultKind::List;
-  else if constexpr (requires(R r) {
-                       std::is_same_v<decltype(r[0]), Var&>;
-                       std::tuple_size<R>();
-                     })
-    return ResultKind::Several;
-  else return ResultKind::Other;
-}
-
 // Whether a parameter that a signature declares with this word may be of type T in forward.
 template <class T>
 struct Declared {
@@ -99,9 +87,10 @@ struct Runner<Op, R (*)(A...)> {
   static constexpr size_t count = sizeof...(A);
   static_assert(count <= kMaxParams);
   static_assert(declares<std::decay_t<A>...>(Op::signature), "signature and forward differ");
-  static constexpr const ArgumentType* types[] = {&argument_type<std::decay_t<A>>..., nullptr};
-  static constexpr auto places = sums<count>({argument_type<std::decay_t<A>>.size...});
-  static constexpr auto kept_places = sums<count>({argument_type<std::decay_t<A>>.kept_size...});
+  static constexpr const ArgumentType* types[] = {&ArgumentOf<std::decay_t<A>>::type..., nullptr};
+  static constexpr auto places = sums<count>({rounded(sizeof(std::decay_t<A>))...});
+  static constexpr auto kept_places =
+      sums<count>({rounded(sizeof(typename Keep<std::decay_t<A>>::type))...});
   static_assert(places[count] <= kMaxBlock && sizeof(R) <= kMaxResult);
 
   static R run(const std::decay_t<A>&... args) {
@@ -144,12 +133,7 @@ struct Runner<Op, R (*)(A...)> {
     t.kept_places = kept_places.data();
     t.kept_size = kept_places[count];
     t.count = count;
-    t.results = result_kind<R>();
-    t.result = std::is_same_v<R, bool>          ? "bool"
-               : t.results == ResultKind::One   ? "Tensor"
-               : t.results == ResultKind::Other ? "object"
-                                                : "tuple";
-    if constexpr (result_kind<R>() == ResultKind::Several) t.result_count = std::tuple_size_v<R>;
+    t.result = &ResultOf<R>::type;
     t.form = Op::form;
     t.autocast = Op::autocast;
     t.batching = Op::batching;
@@ -185,11 +169,6 @@ struct Runner<Op, R (*)(A...)> {
       };
     t.prepare = prepare_call;
     t.finish = finish_call;
-    t.make_result = [](void* result) { new (result) R{}; };
-    t.drop_result = [](void* result) { static_cast<R*>(result)->~R(); };
-    t.to_python = [](const Signature& s, void* result) {
-      return to_python(s, std::move(*static_cast<R*>(result)));
-    };
     static_assert(Op::form != Form::General || requires { &Op::vjp; }, "state a vjp");
     static_assert(Op::form != Form::General || requires { &Op::jvp; }, "state a jvp");
     static_assert(Op::form != Form::Linear || Op::is_view || requires { &Op::vjp; }, "state a vjp");
@@ -198,7 +177,7 @@ struct Runner<Op, R (*)(A...)> {
 
   static const OpRecord& record() {
     static constexpr OpTable constants = table(std::index_sequence_for<A...>{});
-    static const OpRecord whole(constants);
+    static const OpRecord& whole = make_record(constants);
     return whole;
   }
 };

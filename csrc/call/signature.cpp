@@ -76,6 +76,8 @@ bool is_int_list(PyObject* o) {
 
 }  // namespace
 
+Signature::~Signature() = default;
+
 Signature::Signature(const char* text) : text_(text) {
   std::string s = text;
   size_t open = s.find('('), close = s.rfind(')');

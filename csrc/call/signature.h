@@ -44,6 +44,9 @@ class Signature {
  public:
   Signature() = default;
   explicit Signature(const char* text);
+  Signature(const Signature&) = default;
+  Signature& operator=(const Signature&) = default;
+  ~Signature();
 
   const std::string& name() const { return name_; }
   const std::string& text() const { return text_; }

@@ -5,6 +5,14 @@
 #include "system/symbol_versions.h"
 #endif
 
+// Templates for the special functions of <cmath>, which nothing here calls, were instantiated anew
+// in each file: a quarter of what these headers cost there.
+#include <cstddef>
+#ifdef _GLIBCXX_USE_STD_SPEC_FUNCS
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#define _GLIBCXX_USE_STD_SPEC_FUNCS 0
+#endif
+
 #include <Python.h>
 
 #include <algorithm>

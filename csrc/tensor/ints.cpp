@@ -1,6 +1,7 @@
 #include "tensor/ints.h"
 
 #include <algorithm>
+#include <new>
 
 namespace rl {
 
@@ -18,6 +19,73 @@ Ints by_stride(const Ints& sizes, const Ints& strides) {
 }
 
 }  // namespace
+
+void Ints::reserve_long() {
+  heap_ = static_cast<int64_t*>(std::malloc(size_t(size_) * sizeof(int64_t)));
+  if (!heap_) {
+    size_ = 0;
+    throw std::bad_alloc();
+  }
+}
+
+void Ints::copy_long(const Ints& other) {
+  std::memcpy(heap_, other.heap_, size_t(size_) * sizeof(int64_t));
+}
+
+void Ints::assign_long(const Ints& other) {
+  Ints copy(other);
+  drop();
+  take(copy);
+}
+
+void Ints::insert(int at, int64_t value) {
+  Ints grown(size_ + 1);
+  std::copy(begin(), begin() + at, grown.data());
+  grown[at] = value;
+  std::copy(begin() + at, end(), grown.data() + at + 1);
+  *this = std::move(grown);
+}
+
+void Ints::erase(int at) {
+  Ints shrunk(size_ - 1);
+  std::copy(begin(), begin() + at, shrunk.data());
+  std::copy(begin() + at + 1, end(), shrunk.data() + at);
+  *this = std::move(shrunk);
+}
+
+bool Ints::contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
+
+int64_t element_count(const Ints& sizes) {
+  int64_t n = 1;
+  bool overflow = false;
+  for (int64_t s : sizes) {
+    if (s == 0) return 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  return overflow ? -1 : n;
+}
+
+Ints contiguous_strides(const Ints& sizes) {
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    strides[i] = step;
+    step = wrapping_product(step, sizes[i] > 1 ? sizes[i] : 1);
+  }
+  return strides;
+}
+
+bool is_contiguous(const Ints& sizes, const Ints& strides) {
+  int64_t step = 1;
+  bool in_order = true;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] == 1) continue;
+    in_order = in_order && strides[i] == step;
+    step = wrapping_product(step, sizes[i]);
+  }
+  return in_order;
+}
 
 bool is_dense(const Ints& sizes, const Ints& strides) {
   for (int64_t s : sizes)

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
-#include <new>
 #include <utility>
 
 namespace rl {
@@ -27,7 +26,7 @@ class Ints {
   Ints(const Ints& other) {
     reserve(other.size_);
     if (size_ <= kInline) std::memcpy(inline_, other.inline_, sizeof inline_);
-    else std::memcpy(heap_, other.heap_, size_t(size_) * sizeof(int64_t));
+    else copy_long(other);
   }
   Ints(Ints&& other) noexcept { take(other); }
   Ints& operator=(const Ints& other) {
@@ -36,9 +35,7 @@ class Ints {
         size_ = other.size_;
         std::memcpy(inline_, other.inline_, sizeof inline_);
       } else {
-        Ints copy(other);
-        drop();
-        take(copy);
+        assign_long(other);
       }
     }
     return *this;
@@ -63,30 +60,9 @@ class Ints {
   const int64_t* end() const { return data() + size_; }
 
   void push_back(int64_t value) { insert(size_, value); }
-  void insert(int at, int64_t value) {
-    Ints grown;
-    grown.reserve(size_ + 1);
-    const int64_t* from = data();
-    int64_t* to = grown.data();
-    for (int i = 0; i < at; i++) to[i] = from[i];
-    to[at] = value;
-    for (int i = at; i < size_; i++) to[i + 1] = from[i];
-    *this = std::move(grown);
-  }
-  void erase(int at) {
-    Ints shrunk;
-    shrunk.reserve(size_ - 1);
-    const int64_t* from = data();
-    int64_t* to = shrunk.data();
-    for (int i = 0, j = 0; i < size_; i++)
-      if (i != at) to[j++] = from[i];
-    *this = std::move(shrunk);
-  }
-  bool contains(int64_t value) const {
-    for (int64_t v : *this)
-      if (v == value) return true;
-    return false;
-  }
+  void insert(int at, int64_t value);
+  void erase(int at);
+  bool contains(int64_t value) const;
 
   friend bool operator==(const Ints& a, const Ints& b) {
     if (a.size_ != b.size_) return false;
@@ -99,15 +75,12 @@ class Ints {
  private:
   void reserve(int n) {
     size_ = n;
-    if (n <= kInline) return;
-    heap_ = static_cast<int64_t*>(std::malloc(size_t(n) * sizeof(int64_t)));
-    if (!heap_) {
-      size_ = 0;
-      throw std::bad_alloc();
-    }
+    if (n > kInline) [[unlikely]]
+      reserve_long();
   }
   void drop() {
-    if (size_ > kInline) std::free(heap_);
+    if (size_ > kInline) [[unlikely]]
+      std::free(heap_);
     size_ = 0;
   }
   void take(Ints& other) {
@@ -115,6 +88,10 @@ class Ints {
     std::memcpy(inline_, other.inline_, sizeof inline_);
     other.size_ = 0;
   }
+  // What only lists on the heap need, or is rare.
+  void reserve_long();
+  void copy_long(const Ints& other);
+  void assign_long(const Ints& other);
 
   int size_;
   union {
@@ -124,40 +101,13 @@ class Ints {
 };
 
 // The number of elements, or -1 when it does not fit 63 bits.
-inline int64_t element_count(const Ints& sizes) {
-  int64_t n = 1;
-  bool overflow = false;
-  for (int64_t s : sizes) {
-    if (s == 0) return 0;
-    overflow |= __builtin_mul_overflow(n, s, &n);
-  }
-  return overflow ? -1 : n;
-}
+int64_t element_count(const Ints& sizes);
 
 // Steps of dimensions beside one of size 0 may leave 63 bits; nothing lies there.
 inline int64_t wrapping_product(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 
-inline Ints contiguous_strides(const Ints& sizes) {
-  Ints strides(sizes.size());
-  int64_t step = 1;
-  for (int i = sizes.size() - 1; i >= 0; i--) {
-    strides[i] = step;
-    step = wrapping_product(step, sizes[i] > 1 ? sizes[i] : 1);
-  }
-  return strides;
-}
-
-inline bool is_contiguous(const Ints& sizes, const Ints& strides) {
-  int64_t step = 1;
-  bool in_order = true;
-  for (int i = sizes.size() - 1; i >= 0; i--) {
-    if (sizes[i] == 0) return true;
-    if (sizes[i] == 1) continue;
-    in_order = in_order && strides[i] == step;
-    step = wrapping_product(step, sizes[i]);
-  }
-  return in_order;
-}
+Ints contiguous_strides(const Ints& sizes);
+bool is_contiguous(const Ints& sizes, const Ints& strides);
 
 // Every element has its own place and there are no gaps, in some order of the dimensions.
 bool is_dense(const Ints& sizes, const Ints& strides);

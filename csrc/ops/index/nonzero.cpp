@@ -41,23 +41,13 @@ Vars index_vectors(const Var& input) {
   return vectors;
 }
 
-// A matrix, or a vector for each dimension.
-struct Positions {
-  Vars vars;
-  bool as_tuple;
-};
-PyObject* to_python(const Signature& s, Positions found) {
-  if (found.as_tuple) return rl::to_python(s, std::move(found.vars));
-  return rl::to_python(s, std::move(found.vars[0]));
-}
-
 struct Nonzero : NonDifferentiable {
   static constexpr Stored stored = Stored::Truth;
   static constexpr auto signature = "nonzero(Tensor input, *, bool as_tuple=False)";
   static constexpr auto doc =
       "nonzero(x, as_tuple): a row of indices for each nonzero element, or a vector per dimension.";
   static constexpr Family family = Family::Indexing;
-  static Positions forward(const Var& input, bool as_tuple) {
+  static TensorOrTuple forward(const Var& input, bool as_tuple) {
     return {as_tuple ? index_vectors(input) : Vars{index_matrix(input)}, as_tuple};
   }
 };

@@ -188,16 +188,8 @@ struct UniqueNeighbours : General {
 };
 RL_OP(UniqueNeighbours)
 
-// One tensor, or a tuple when more was asked for.
-struct Asked {
-  Vars vars;
-};
-PyObject* to_python(const Signature& s, Asked asked) {
-  if (asked.vars.size() == 1) return rl::to_python(s, asked.vars[0]);
-  return rl::to_python(s, std::move(asked.vars));
-}
-Asked select(Distinct d, bool inverse, bool counts) {
-  Asked asked{{d[0]}};
+TensorOrTuple select(const Distinct& d, bool inverse, bool counts) {
+  TensorOrTuple asked{{d[0]}, inverse || counts};
   if (inverse) asked.vars.push_back(d[1]);
   if (counts) asked.vars.push_back(d[2]);
   return asked;
@@ -212,7 +204,7 @@ struct Unique : Composite {
       "each element among them, and how often each occurs.";
   static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
-  static Asked forward(const Var& input, bool, bool return_inverse, bool return_counts,
+  static TensorOrTuple forward(const Var& input, bool, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {
     return select(dim ? call<UniqueSlices>(input, *dim) : call<UniqueElements>(input),
                   return_inverse, return_counts);
@@ -229,7 +221,7 @@ struct UniqueConsecutive : Composite {
       "of each element's run, and how long each is.";
   static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
-  static Asked forward(const Var& input, bool return_inverse, bool return_counts,
+  static TensorOrTuple forward(const Var& input, bool return_inverse, bool return_counts,
                        std::optional<int64_t> dim) {
     return select(call<UniqueNeighbours>(input, dim), return_inverse, return_counts);
   }
