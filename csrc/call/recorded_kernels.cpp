@@ -2,7 +2,6 @@
 #include "call/recording.h"
 
 #include <cstring>
-#include <tuple>
 
 #include "call/pointwise.h"
 #include "kernels/cpu/kernels.h"
@@ -27,9 +26,27 @@ struct Argument {
   std::shared_ptr<const void> object;
 };
 
+// The same while the call lasts: an object where it lies.
+struct Packed {
+  Argument::Kind kind;
+  bool written;
+  union {
+    int64_t integer;
+    double real;
+    const void* data;
+  };
+  const void* object;
+  std::shared_ptr<const void> (*copy)(const void* object);
+};
+
 template <class T>
-Argument packed(const T& x) {
-  Argument a{};
+std::shared_ptr<const void> copy_object(const void* object) {
+  return std::make_shared<const T>(*static_cast<const T*>(object));
+}
+
+template <class T>
+Packed packed(const T& x) {
+  Packed a{};
   if constexpr (std::is_convertible_v<T, const void*>) {
     a.kind = Argument::Memory;
     a.written = !std::is_const_v<std::remove_pointer_t<T>>;
@@ -50,24 +67,20 @@ Argument packed(const T& x) {
       a.data = x.data;
       a.written = !std::is_const_v<std::remove_pointer_t<decltype(x.data)>>;
     }
-    a.object = std::make_shared<const T>(x);
+    a.object = &x;
+    a.copy = copy_object<T>;
   }
   return a;
 }
 
 template <class T>
-const T& unpacked(const Argument& a, std::decay_t<T>& room) {
+decltype(auto) unpacked(const Argument& a) {
   using D = std::decay_t<T>;
-  if constexpr (std::is_convertible_v<D, const void*>) {
-    room = static_cast<D>(const_cast<void*>(a.data));
-  } else if constexpr (std::is_floating_point_v<D>) {
-    room = D(a.real);
-  } else if constexpr (std::is_integral_v<D> || std::is_enum_v<D>) {
-    room = D(a.integer);
-  } else {
-    return *static_cast<const D*>(a.object.get());
-  }
-  return room;
+  if constexpr (std::is_convertible_v<D, const void*>)
+    return static_cast<D>(const_cast<void*>(a.data));
+  else if constexpr (std::is_floating_point_v<D>) return D(a.real);
+  else if constexpr (std::is_integral_v<D> || std::is_enum_v<D>) return D(a.integer);
+  else return *static_cast<const D*>(a.object.get());
 }
 
 std::string shown(const Argument& a, const Places& places) {
@@ -100,6 +113,19 @@ struct KernelAction : Action {
     return concat(label, "(", all, ")");
   }
 };
+
+void note(const char* label, void (*call)(const Argument*), const Packed* packed, size_t count) {
+  std::vector<Argument> arguments(count);
+  for (size_t i = 0; i < count; i++) {
+    const Packed& from = packed[i];
+    Argument& to = arguments[i];
+    to.kind = from.kind;
+    to.written = from.written;
+    to.integer = from.integer;
+    if (from.object) to.object = from.copy(from.object);
+  }
+  the_recording()->add(std::make_unique<KernelAction>(label, call, std::move(arguments)));
+}
 
 [[noreturn]] void fail_again(const char* kernel, kernel::Outside bad) {
   fail_as(PyExc_IndexError, "replay: ", kernel, " found ", bad.value, " at position ", bad.at,
@@ -161,34 +187,33 @@ template <auto Member, class Label>
 struct Recorded;
 template <class Table, class R, class... A, R (*Table::*Member)(A...), class Label>
 struct Recorded<Member, Label> {
+  RL_COLD static R unnoted(A... a) {
+    return (unrecorded(static_cast<const Table*>(nullptr)).*Member)(a...);
+  }
   template <size_t... I>
-  static void again(const Argument* a, std::index_sequence<I...>) {
-    std::tuple<std::decay_t<A>...> room;
-    if constexpr (std::is_void_v<R>) {
-      (unrecorded(static_cast<const Table*>(nullptr)).*
-       Member)(unpacked<A>(a[I], std::get<I>(room))...);
+  RL_COLD static void again(const Argument* a, std::index_sequence<I...>) {
+    if constexpr (std::is_void_v<R>) unnoted(unpacked<A>(a[I])...);
+    else if constexpr (std::is_same_v<R, bool>) {
+      if (unnoted(unpacked<A>(a[I])...)) fail_again(Label::text);
     } else {
-      R bad = (unrecorded(static_cast<const Table*>(nullptr)).*
-               Member)(unpacked<A>(a[I], std::get<I>(room))...);
-      if constexpr (std::is_same_v<R, bool>) {
-        if (bad) fail_again(Label::text);
-      } else {
-        if (bad) fail_again(Label::text, bad);
-      }
+      if (R bad = unnoted(unpacked<A>(a[I])...)) fail_again(Label::text, bad);
     }
   }
-  static R run(A... a) {
+  RL_COLD static R run(A... a) {
     constexpr bool can_fail = std::is_same_v<R, kernel::Outside> || std::is_same_v<R, bool>;
     if constexpr (std::is_void_v<R> || can_fail)
-      if (recording)
-        the_recording()->add(std::make_unique<KernelAction>(
-            Label::text, [](const Argument* kept) { again(kept, std::index_sequence_for<A...>()); },
-            std::vector<Argument>{packed(a)...}));
-    return (unrecorded(static_cast<const Table*>(nullptr)).*Member)(a...);
+      if (recording) {
+        const Packed all[] = {packed(a)...};
+        note(
+            Label::text, [](const Argument* kept)
+                             RL_COLD { again(kept, std::index_sequence_for<A...>()); },
+            all, sizeof...(A));
+      }
+    return unnoted(a...);
   }
-  static R refused(A... a) {
+  RL_COLD static R refused(A... a) {
     if (recording) refuse_recording(Label::text);
-    return (unrecorded(static_cast<const Table*>(nullptr)).*Member)(a...);
+    return unnoted(a...);
   }
 };
 
