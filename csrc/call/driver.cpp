@@ -482,7 +482,11 @@ void run(const OpRecord& op, Values args, void* result) {
 }
 
 OpRecord::OpRecord(const OpTable& table)
-    : OpTable(table), signature(table.text), plan(table.saves, signature), node{}, results(table.result->kind) {
+    : OpTable(table),
+      signature(table.text),
+      plan(table.saves, signature),
+      node{},
+      results(table.result->kind) {
   if (!name) name = signature.name().c_str();
   for (uint8_t i = 0; i < count; i++) {
     holds[i] = types[i]->holds;

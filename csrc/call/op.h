@@ -33,8 +33,7 @@ auto call(X&&... x) {
   return detail::Runner<Op, decltype(&Op::forward)>::run(std::forward<X>(x)...);
 }
 
-#define RL_OP(Op)                                         \
-  [[maybe_unused]] static const OpInfo& registered_##Op = \
-      register_op(detail::record_of<Op>());
+#define RL_OP(Op) \
+  [[maybe_unused]] static const OpInfo& registered_##Op = register_op(detail::record_of<Op>());
 
 }  // namespace rl

@@ -403,8 +403,8 @@ Var where(const Var& c, const Var& a, const Var& b) {
 namespace detail {
 
 OpTable pointwise_table(int inputs, int params) {
-  static const ArgumentType *const tensor = &ArgumentOf<Var>::type,
-                                   *const number = &ArgumentOf<double>::type;
+  static const ArgumentType *const tensor = &ArgumentOf<Var>::type, *const number =
+                                                                        &ArgumentOf<double>::type;
   static const ArgumentType* const types[] = {tensor, tensor, tensor, number,
                                               number, number, number};
   static constexpr uint16_t places[] = {0, 8, 16, 24, 32, 40, 48, 56};

@@ -205,9 +205,9 @@ struct Recorded<Member, Label> {
       if (recording) {
         const Packed all[] = {packed(a)...};
         note(
-            Label::text, [](const Argument* kept)
-                             RL_COLD { again(kept, std::index_sequence_for<A...>()); },
-            all, sizeof...(A));
+            Label::text,
+            [](const Argument* kept) RL_COLD { again(kept, std::index_sequence_for<A...>()); }, all,
+            sizeof...(A));
       }
     return unnoted(a...);
   }

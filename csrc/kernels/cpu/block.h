@@ -35,25 +35,23 @@ Convert nonzero_loader(DType d);
 // |x| of a complex dtype as float or double.
 Convert abs_loader(DType d);
 
-// A contiguous tensor read in blocks of C: converted by `load`, then mapped by `map`, when set.
-template <class C>
-struct Source {
+// A contiguous tensor read in blocks: converted by `load`, then mapped by `map`, when set.
+struct BlockReader {
   const char* x;
   int64_t size;
   DType dtype;
   Convert load;
-  void (*map)(const C* from, C* to, int64_t n, double parameter) = nullptr;
+  void (*map)(const void* from, void* to, int64_t n, double parameter) = nullptr;
   double parameter = 0;
 
-  Source(DType d, const void* data, Convert convert)
+  BlockReader(DType d, const void* data, Convert convert)
       : x(static_cast<const char*>(data)), size(itemsize(d)), dtype(d), load(convert) {}
-  Source(DType d, const void* data) : Source(d, data, loader<C>(d)) {}
 
   bool direct() const { return !load && !map; }
 
   // n elements from `offset` on; `buffer` holds them unless they can be read in place.
-  const C* fetch(int64_t offset, int64_t n, C* buffer) const {
-    const C* block = reinterpret_cast<const C*>(x + offset * size);
+  const void* fetch(int64_t offset, int64_t n, void* buffer) const {
+    const void* block = x + offset * size;
     if (load) {
       load(block, buffer, n);
       block = buffer;
@@ -63,6 +61,17 @@ struct Source {
       block = buffer;
     }
     return block;
+  }
+};
+
+// Blocks of C.
+template <class C>
+struct Source : BlockReader {
+  Source(DType d, const void* data, Convert convert) : BlockReader(d, data, convert) {}
+  Source(DType d, const void* data) : Source(d, data, loader<C>(d)) {}
+
+  const C* fetch(int64_t offset, int64_t n, C* buffer) const {
+    return static_cast<const C*>(BlockReader::fetch(offset, n, buffer));
   }
 };
 

@@ -156,36 +156,41 @@ RL_INLINE void fold_tile(const T* x, int64_t stride, int64_t rows, int64_t width
 
 constexpr int64_t kExactRows = 128;  // rows summed in C before the sum goes on in double
 
-struct Nothing {};
-
 template <class Op, class Lift = Itself<typename Op::C>>
 struct Fold {
   using C = typename Op::C;
   using A = C;
   using B = Nothing;
-  using View = Partial<Fold>;
   static constexpr int64_t kRows = 256;
   static constexpr bool kCommutes = true;
 
-  RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
-    for (int64_t r = 0; r < count; ++r) out.a[r] = fold_row<Op>(x + r * n, n, Lift());
+  RL_CLONES static void rows(const void* x, int64_t count, int64_t n, Parts parts) {
+    C* out = typed<Fold>(parts).a;
+    for (int64_t r = 0; r < count; ++r)
+      out[r] = fold_row<Op>(static_cast<const C*>(x) + r * n, n, Lift());
   }
   // bfloat16 read as it lies: widening it is one shift.
-  RL_CLONES static void rows(const BF16* x, int64_t count, int64_t n, View out)
+  RL_CLONES static void bfloats(const void* x, int64_t count, int64_t n, Parts parts)
     requires std::is_same_v<C, float>
   {
+    C* out = typed<Fold>(parts).a;
     for (int64_t r = 0; r < count; ++r) {
-      const BF16* row = x + r * n;
-      out.a[r] = fold_each<Op>(
+      const BF16* row = static_cast<const BF16*>(x) + r * n;
+      out[r] = fold_each<Op>(
           n, RL_EACH(i) { return Lift()(std::bit_cast<float>(uint32_t(row[i].bits) << 16)); });
     }
   }
-  RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
-    std::fill(out.a, out.a + width, Op::identity());
-    fold_tile<Op>(x, stride, rows, width, out.a, Lift());
+  RL_CLONES static void tile(const void* x, int64_t stride, int64_t rows, int64_t width,
+                             Parts parts) {
+    C* out = typed<Fold>(parts).a;
+    std::fill(out, out + width, Op::identity());
+    fold_tile<Op>(static_cast<const C*>(x), stride, rows, width, out, Lift());
   }
-  static void merge(View to, int64_t, View from, int64_t, int64_t width) {
-    for (int64_t j = 0; j < width; ++j) to.a[j] = Op::apply(to.a[j], from.a[j]);
+  static void merge(Parts to, int64_t, Parts from, int64_t, int64_t width) {
+    C *a = typed<Fold>(to).a, *b = typed<Fold>(from).a;
+    if (width == 1) *a = Op::apply(*a, *b);
+    else
+      for (int64_t j = 0; j < width; ++j) a[j] = Op::apply(a[j], b[j]);
   }
 };
 

@@ -33,7 +33,9 @@ void divide(C* values, int64_t n, double divisor) {
 }
 
 template <class C>
-RL_CLONES void nan_to_zero(const C* from, C* to, int64_t n, double) {
+RL_CLONES void nan_to_zero(const void* x, void* y, int64_t n, double) {
+  auto* from = static_cast<const C*>(x);
+  auto* to = static_cast<C*>(y);
   for (int64_t i = 0; i < n; ++i) to[i] = from[i] == from[i] ? from[i] : C(0);
 }
 
@@ -94,7 +96,9 @@ void count(DType d, DType out, const void* x, void* y, int64_t outer, int64_t n,
 enum class Norm { Zero, One, Other };
 
 template <class C, Norm kind>
-RL_CLONES void powers(const C* from, C* to, int64_t n, double p) {
+RL_CLONES void powers(const void* values, void* results, int64_t n, double p) {
+  auto* from = static_cast<const C*>(values);
+  auto* to = static_cast<C*>(results);
   [[maybe_unused]] C power = C(p);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {

@@ -42,13 +42,18 @@ struct Arg {
   static constexpr int64_t kRows = 256;
   static constexpr bool kCommutes = false;
 
-  RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
+  RL_CLONES static void rows(const void* from, int64_t count, int64_t n, Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<Arg>(parts);
     for (int64_t r = 0; r < count; ++r, x += n) {
       out.b[r] = position(x, n, fold_row<Op>(x, n));
       out.a[r] = x[out.b[r]];
     }
   }
-  RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
+  RL_CLONES static void tile(const void* from, int64_t stride, int64_t rows, int64_t width,
+                             Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<Arg>(parts);
     // Rows are numbered in a type as wide as the elements, which vectorises best.
     std::conditional_t<sizeof(C) == 4, int32_t, int64_t> at[kTile];
     C best[kTile];
@@ -70,7 +75,8 @@ struct Arg {
       out.b[j] = at[j];
     }
   }
-  static void merge(View to, int64_t n_to, View from, int64_t, int64_t width) {
+  static void merge(Parts former, int64_t n_to, Parts latter, int64_t, int64_t width) {
+    View to = typed<Arg>(former), from = typed<Arg>(latter);
     for (int64_t j = 0; j < width; ++j) {
       if (!beats(Op(), from.a[j], to.a[j])) continue;
       to.a[j] = from.a[j];

@@ -25,13 +25,18 @@ struct Moments {
   static constexpr int64_t kRows = 32;
   static constexpr bool kCommutes = true;
 
-  RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
+  RL_CLONES static void rows(const void* from, int64_t count, int64_t n, Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<Moments>(parts);
     for (int64_t r = 0; r < count; ++r, x += n) {
       out.a[r] = fold_row<SumOf<double>>(x, n) / double(n);
       out.b[r] = fold_row<SumOf<double>>(x, n, SquaredDistance<T>{out.a[r]});
     }
   }
-  RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
+  RL_CLONES static void tile(const void* from, int64_t stride, int64_t rows, int64_t width,
+                             Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<Moments>(parts);
     double* __restrict mean = out.a, * __restrict squares = out.b;
     std::fill(mean, mean + width, 0.0);
     fold_tile<SumOf<double>>(x, stride, rows, width, mean, Itself<double>());
@@ -47,7 +52,8 @@ struct Moments {
       }
     }
   }
-  static void merge(View to, int64_t n_to, View from, int64_t n_from, int64_t width) {
+  static void merge(Parts former, int64_t n_to, Parts latter, int64_t n_from, int64_t width) {
+    View to = typed<Moments>(former), from = typed<Moments>(latter);
     double share = double(n_from) / double(n_to + n_from), weight = share * double(n_to);
     for (int64_t j = 0; j < width; ++j) {
       double apart = from.a[j] - to.a[j];
@@ -78,13 +84,18 @@ struct ExpSum {
   static constexpr int64_t kRows = 32;
   static constexpr bool kCommutes = true;
 
-  RL_CLONES static void rows(const C* x, int64_t count, int64_t n, View out) {
+  RL_CLONES static void rows(const void* from, int64_t count, int64_t n, Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<ExpSum>(parts);
     for (int64_t r = 0; r < count; ++r, x += n) {
       out.a[r] = fold_row<MaxOf<T>>(x, n);
       out.b[r] = fold_row<SumOf<T>>(x, n, ShiftedExp<T>{finite_or_zero(out.a[r])});
     }
   }
-  RL_CLONES static void tile(const C* x, int64_t stride, int64_t rows, int64_t width, View out) {
+  RL_CLONES static void tile(const void* from, int64_t stride, int64_t rows, int64_t width,
+                             Parts parts) {
+    auto* x = static_cast<const C*>(from);
+    View out = typed<ExpSum>(parts);
     T* __restrict sum = out.b;
     T shift[kTile];
     std::fill(out.a, out.a + width, MaxOf<T>::identity());
@@ -103,7 +114,8 @@ struct ExpSum {
     if (m == larger || sum == 0) return sum;
     return sum * exp_of(m - finite_or_zero(larger));
   }
-  static void merge(View to, int64_t, View from, int64_t, int64_t width) {
+  static void merge(Parts former, int64_t, Parts latter, int64_t, int64_t width) {
+    View to = typed<ExpSum>(former), from = typed<ExpSum>(latter);
     for (int64_t j = 0; j < width; ++j) {
       T larger = MaxOf<T>::apply(to.a[j], from.a[j]);
       to.b[j] = moved(to.b[j], to.a[j], larger) + moved(from.b[j], from.a[j], larger);

@@ -148,12 +148,11 @@ void scan_as(DType in, DType out, const void* x, void* y, int64_t outer, int64_t
     if (inner == 1 && outer < 4 && n > 4 * kPiece) {
       int64_t pieces = (n + kPiece - 1) / kPiece;
       std::vector<C> start(size_t(outer * pieces));
-      Walk<Fold<Op>> walk{scan.source, outer, n, 1};
       parallel_chunks(outer * pieces, [&](int64_t c) {
         int64_t begin = c % pieces * kPiece;
-        Partials<Fold<Op>, 1> total;
-        walk.row(c / pieces * n + begin, std::min(kPiece, n - begin), total);
-        start[size_t(c)] = total.a[0];
+        Parts total{reinterpret_cast<char*>(&start[size_t(c)]), nullptr};
+        reduce_row(policy_of<Fold<Op>>, scan.source, c / pieces * n + begin,
+                   std::min(kPiece, n - begin), total);
       });
       for (int64_t o = 0; o < outer; ++o) {
         C running = Op::identity();

@@ -205,7 +205,7 @@ struct Unique : Composite {
   static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static TensorOrTuple forward(const Var& input, bool, bool return_inverse, bool return_counts,
-                       std::optional<int64_t> dim) {
+                               std::optional<int64_t> dim) {
     return select(dim ? call<UniqueSlices>(input, *dim) : call<UniqueElements>(input),
                   return_inverse, return_counts);
   }
@@ -222,7 +222,7 @@ struct UniqueConsecutive : Composite {
   static constexpr Family family = Family::Sort;
   static constexpr bool out = false;
   static TensorOrTuple forward(const Var& input, bool return_inverse, bool return_counts,
-                       std::optional<int64_t> dim) {
+                               std::optional<int64_t> dim) {
     return select(call<UniqueNeighbours>(input, dim), return_inverse, return_counts);
   }
 };
