@@ -210,7 +210,7 @@ struct Step {
   double numbers[kStepNumbers];
 };
 
-// Weight decay: none, added to the gradient, or a factor of the parameter.
+// Weight decay: none (a factor of 1), added to the gradient, or a factor of the parameter.
 enum class Decay : uint8_t { None, Gradient, Parameter };
 // First: the buffer becomes the gradient.
 enum class Momentum : uint8_t { None, First, FirstNesterov, Plain, Nesterov };

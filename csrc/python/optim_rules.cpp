@@ -13,11 +13,11 @@ using kernel::StepKernel;
 unsigned all_slots(const double*) { return ~0u; }
 double zero(const double*, int) { return 0; }
 
-// Sign and decay, which come first for every rule.
+// Sign and decay, which come first for every rule. No decay is a factor of 1, too.
 Decay begin(const Preparation& p, double maximize, double decay, double lr = 0,
             double decoupled = 0) {
   p.numbers[0] = maximize != 0 ? -1 : 1;
-  p.numbers[1] = decoupled != 0 ? 1 - lr * decay : decay;
+  p.numbers[1] = decay == 0 ? 1 : decoupled != 0 ? 1 - lr * decay : decay;
   if (decay == 0) return Decay::None;
   return decoupled != 0 ? Decay::Parameter : Decay::Gradient;
 }

@@ -74,12 +74,9 @@ double work_of(const Correlation& c) {
          double(c.axes[0].count * c.axes[1].count * c.axes[2].count);
 }
 
-template <class T, int Bytes>
+template <class T>
 class Runner {
  public:
-  using Fit = Blocks<Bytes>;
-  static constexpr int64_t L = Register<T, Bytes>::lanes;
-
   Runner(const Correlation& c, const T* w, int64_t w_group, int64_t groups, const T* bias,
          int64_t images)
       : c_(c), groups_(groups), bias_(bias) {
@@ -118,14 +115,14 @@ class Runner {
     Extent begin, count;
   };
 
-  static bool pixels_wide(const Correlation& c) {
+  bool pixels_wide(const Correlation& c) const {
     const Axis& row = c.axes[2];
     if (row.step != 1) return false;
-    double pixels = double(row.count) / double(blocks_of(row.count, L) * L);
-    double channels = double(c.out) / double(blocks_of(c.out, L) * L);
+    double pixels = double(row.count) / double(blocks_of(row.count, lanes_) * lanes_);
+    double channels = double(c.out) / double(blocks_of(c.out, lanes_) * lanes_);
     // A single vector of channels makes a load for every multiplication.
-    if (c.out <= L) channels *= 0.7;
-    return pixels * double(c.out) / double(blocks_of(c.out, Fit::pixel_rows) * Fit::pixel_rows) >=
+    if (c.out <= lanes_) channels *= 0.7;
+    return pixels * double(c.out) / double(blocks_of(c.out, fit_.pixel_rows) * fit_.pixel_rows) >=
            channels;
   }
 
@@ -143,7 +140,7 @@ class Runner {
     direct_ = true;
     for (const Axis& a : c_.axes)
       direct_ &= a.lead == 0 && (a.count - 1) * a.step + a.reach() < a.source;
-    if (wide_) direct_ &= c_.axes[2].count % L == 0 && splits_at_lanes();
+    if (wide_) direct_ &= c_.axes[2].count % lanes_ == 0 && splits_at_lanes();
     int64_t whole = int64_t(sizeof(T));
     for (const Axis& a : c_.axes) whole *= a.source;
     direct_ &= c_.in <= kWays || whole % kSetBytes != 0 || c_.axes[2].step > 1;
@@ -156,7 +153,7 @@ class Runner {
     }
     pitch_ = {length_[1] * length_[2], length_[2], 1};
     plane_ = length_[0] * pitch_[0];
-    if (!direct_ && plane_ * int64_t(sizeof(T)) % kSetBytes == 0) plane_ += L;
+    if (!direct_ && plane_ * int64_t(sizeof(T)) % kSetBytes == 0) plane_ += lanes_;
     for (int64_t ch = 0; ch < c_.in; ++ch)
       for (const Axis::Tap& a : c_.axes[0].taps)
         for (const Axis::Tap& b : c_.axes[1].taps)
@@ -168,7 +165,8 @@ class Runner {
 
   // Weights in the order the kernels read them: panels of `rows` outputs, padded with zeros.
   void pack(const T* w, int64_t w_group) {
-    int64_t most = wide_ ? Fit::pixel_rows : Fit::channel_vectors * L, unit = wide_ ? 1 : L;
+    int64_t most = wide_ ? fit_.pixel_rows : fit_.channel_vectors * lanes_,
+            unit = wide_ ? 1 : lanes_;
     int64_t units = blocks_of(c_.out, unit);
     panels_ = blocks_of(units * unit, most);
     starts_.resize(size_t(panels_ + 1));
@@ -212,7 +210,7 @@ class Runner {
   }
 
   const T* pad(const T* source, const Box& box) const {
-    T* padded = workspace<T>(0).reserve(plane_ * c_.in + L);
+    T* padded = workspace<T>(0).reserve(plane_ * c_.in + lanes_);
     const Axis* a = c_.axes;
     Extent from;
     for (int i = 0; i < 3; ++i) from[i] = box.begin[i] * a[i].step - a[i].lead;
@@ -220,7 +218,7 @@ class Runner {
     int64_t stop = std::clamp<int64_t>(a[2].source - from[2], head, length_[2]);
     int64_t lines = length_[0] * length_[1];
     // With what is read behind the last row.
-    std::memset(padded, 0, size_t(plane_ * c_.in + L) * sizeof(T));
+    std::memset(padded, 0, size_t(plane_ * c_.in + lanes_) * sizeof(T));
     for (int64_t ch = 0; ch < c_.in && head < stop; ++ch) {
       T* to = padded + ch * plane_ + head;
       for (int64_t line = 0; line < lines; ++line, to += length_[2]) {
@@ -243,26 +241,26 @@ class Runner {
   void run_pixels(const T* padded, const Box& box, int64_t group, T* result) const {
     const Axis* a = c_.axes;
     int64_t plane = plane_of_result();
-    int64_t segments = blocks_of(box.count[2], L), rows = box.count[0] * box.count[1];
+    int64_t segments = blocks_of(box.count[2], lanes_), rows = box.count[0] * box.count[1];
     int64_t total = rows * segments;
-    for (int64_t t = 0; t < total; t += Fit::pixel_vectors) {
-      int vectors = int(std::min<int64_t>(Fit::pixel_vectors, total - t));
-      PixelTile<T, Bytes> tile;
+    for (int64_t t = 0; t < total; t += fit_.pixel_vectors) {
+      int vectors = int(std::min<int64_t>(fit_.pixel_vectors, total - t));
+      PixelTile<T> tile;
       for (int v = 0; v < vectors; ++v) {
-        int64_t row = (t + v) / segments, w = (t + v) % segments * L;
+        int64_t row = (t + v) / segments, w = (t + v) % segments * lanes_;
         int64_t d = row / box.count[1], h = row % box.count[1];
         tile.in[v] = padded + d * a[0].step * pitch_[0] + h * a[1].step * pitch_[1] + w;
         tile.out[v] = result + place(box, row) + w;
-        tile.lanes[v] = std::min(L, box.count[2] - w);
+        tile.lanes[v] = std::min(lanes_, box.count[2] - w);
       }
       tile.plane = plane;
       for (int64_t p = 0; p < panels_; ++p) {
         int64_t m = starts_[size_t(p)], height = starts_[size_t(p + 1)] - m;
-        T start[Fit::pixel_rows];
+        T start[kMostRows];
         for (int64_t r = 0; r < height; ++r)
           start[r] = bias_ ? bias_[group * c_.out + m + r] : T(0);
-        pixel_kernel<T, Bytes>(int(height), vectors)(depth_, panel(group, p), offsets_.data(),
-                                                     start, tile, m * plane);
+        pixel_kernel<T>(fit_.wide, int(height), vectors)(depth_, panel(group, p), offsets_.data(),
+                                                         start, tile, m * plane);
       }
     }
   }
@@ -273,7 +271,7 @@ class Runner {
     int64_t together = std::max<int64_t>(kPixels / across, 1);
     for (int64_t p = 0; p < panels_; ++p) {
       int64_t m = starts_[size_t(p)], width = starts_[size_t(p + 1)] - m;
-      T start[Fit::channel_vectors * L];
+      T start[kMostVectors * kMostBytes / int64_t(sizeof(T))];
       for (int64_t i = 0; i < width; ++i)
         start[i] = bias_ && m + i < c_.out ? bias_[group * c_.out + m + i] : T(0);
       T* sums = workspace<T>(1).reserve(together * across * width);
@@ -290,10 +288,10 @@ class Runner {
                 const T* start, T* sums) const {
     const Axis* a = c_.axes;
     int64_t width = starts_[size_t(p + 1)] - starts_[size_t(p)], across = box.count[2];
-    int vectors = int(width / L);
+    int vectors = int(width / lanes_);
     int64_t slab = std::max<int64_t>(kPanelBytes / (width * int64_t(sizeof(T))), 16);
     int64_t slabs = blocks_of(depth_, slab);
-    int64_t tiles = blocks_of(across, Fit::channel_pixels(vectors));
+    int64_t tiles = blocks_of(across, fit_.channel_pixels(vectors));
     for (int64_t s = 0; s < slabs; ++s) {
       int64_t k = s * depth_ / slabs, depth = (s + 1) * depth_ / slabs - k;
       const T* w = panel(group, p) + k * width;
@@ -302,7 +300,7 @@ class Runner {
                       row % box.count[1] * a[1].step * pitch_[1];
         for (int64_t t = 0; t < tiles; ++t) {
           int64_t x = t * across / tiles, pixels = (t + 1) * across / tiles - x;
-          channel_kernel<T, Bytes>(int(pixels), vectors, a[2].step == 1)(
+          channel_kernel<T>(fit_.wide, int(pixels), vectors, a[2].step == 1)(
               depth, in + x * a[2].step, a[2].step, offsets_.data() + k, w,
               s == 0 ? start : nullptr, sums + ((row - r) * across + x) * width);
         }
@@ -313,6 +311,8 @@ class Runner {
         std::copy(start, start + width, sums + i * width);
   }
 
+  Blocks fit_{register_bytes() == 64 ? 64 : 32};
+  int64_t lanes_ = fit_.bytes / int64_t(sizeof(T));
   Correlation c_;
   int64_t groups_, depth_, panels_ = 0, splits_ = 1, plane_ = 0;
   const T* bias_;
@@ -349,7 +349,7 @@ void interleave(const Correlation* parts, size_t count, const T* const* from, T*
 }
 
 // Parts of a result in steps: each is computed by itself, then all columns of a row are dealt out.
-template <class T, int Bytes>
+template <class T>
 class Strided {
  public:
   Strided(const std::vector<Correlation>& parts, const T* w, int64_t w_group, int64_t groups,
@@ -387,13 +387,23 @@ class Strided {
 
  private:
   const std::vector<Correlation>& parts_;
-  std::vector<Runner<T, Bytes>> runners_;
+  std::vector<Runner<T>> runners_;
   std::vector<size_t> starts_;  // of parts with the same rows
 };
 
-template <class T, int Bytes>
-void correlate_in(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
-                  const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
+}  // namespace
+
+int register_bytes() {
+#if defined(__x86_64__)
+  return level() == 4 ? 64 : level() == 3 ? 32 : 0;
+#else
+  return 0;
+#endif
+}
+
+template <class T>
+void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
+               const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
   const Axis* a = parts[0].axes;
   int64_t in_plane = parts[0].in * a[0].source * a[1].source * a[2].source;
   int64_t out_plane = parts[0].out * a[0].size * a[1].size * a[2].size, images = batch * groups;
@@ -409,29 +419,12 @@ void correlate_in(const std::vector<Correlation>& parts, int64_t batch, int64_t 
     });
   };
   if (a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1) {
-    Runner<T, Bytes> runner(parts[0], w, w_group, groups, bias, images);
+    Runner<T> runner(parts[0], w, w_group, groups, bias, images);
     split(runner.splits(), runner);
   } else {
-    Strided<T, Bytes> strided(parts, w, w_group, groups, bias);
+    Strided<T> strided(parts, w, w_group, groups, bias);
     split(strided.count(), strided);
   }
-}
-
-}  // namespace
-
-int register_bytes() {
-#if defined(__x86_64__)
-  return level() == 4 ? 64 : level() == 3 ? 32 : 0;
-#else
-  return 0;
-#endif
-}
-
-template <class T>
-void correlate(const std::vector<Correlation>& parts, int64_t batch, int64_t groups,
-               const T* source, const T* w, int64_t w_group, const T* bias, T* result) {
-  auto run = register_bytes() == 64 ? correlate_in<T, 64> : correlate_in<T, 32>;
-  run(parts, batch, groups, source, w, w_group, bias, result);
 }
 
 template void correlate(const std::vector<Correlation>&, int64_t, int64_t, const float*,

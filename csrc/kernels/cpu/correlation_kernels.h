@@ -32,17 +32,20 @@ struct Register {
 };
 
 // Blocks that fill the registers, of which there are 32 of 64 bytes or 16 of 32.
-template <int Bytes>
 struct Blocks {
-  static constexpr bool wide = Bytes == 64;
-  static constexpr int pixel_rows = 6, pixel_vectors = wide ? 4 : 2;
-  static constexpr int channel_vectors = wide ? 4 : 2;
-  static constexpr int weight_rows = wide ? 8 : 6, weight_vectors = wide ? 3 : 2;
-  static constexpr int channel_pixels(int vectors) {
+  int bytes;  // of a register
+  bool wide = bytes == 64;
+  int pixel_rows = 6, pixel_vectors = wide ? 4 : 2;
+  int channel_vectors = wide ? 4 : 2;
+  int weight_rows = wide ? 8 : 6, weight_vectors = wide ? 3 : 2;
+  constexpr int channel_pixels(int vectors) const {
     if (!wide) return vectors == 1 ? 12 : 6;
     return vectors == 1 ? 16 : vectors == 2 ? 12 : vectors == 3 ? 8 : 6;
   }
 };
+template <int Bytes>
+inline constexpr Blocks kBlocks{Bytes};
+inline constexpr int kMostBytes = 64, kMostRows = 6, kMostVectors = 4;
 
 struct FreeMemory {
   void operator()(void* p) const { std::free(p); }
@@ -91,12 +94,11 @@ class AlignedVector {
   std::unique_ptr<T, FreeMemory> data_;
 };
 
-template <class T, int Bytes>
+template <class T>
 struct PixelTile {
-  static constexpr int vectors = Blocks<Bytes>::pixel_vectors;
-  const T* in[vectors];
-  T* out[vectors];
-  int64_t lanes[vectors];
+  const T* in[kMostVectors];
+  T* out[kMostVectors];
+  int64_t lanes[kMostVectors];
   int64_t plane;  // between channels of the result
 };
 
@@ -117,7 +119,7 @@ inline void put_some(T* out, const T (&v)[Lanes], int64_t count) {
 // Rows channels by Vectors of pixels; w has Rows weights for each step.
 template <class T, int Bytes, int Rows, int Vectors>
 RL_INLINE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, const T* start,
-                           const PixelTile<T, Bytes>& tile, int64_t at) {
+                           const PixelTile<T>& tile, int64_t at) {
   using V = typename Register<T, Bytes>::type;
   using Loose = typename Register<T, Bytes>::loose;
   constexpr int64_t L = Register<T, Bytes>::lanes;
@@ -160,31 +162,35 @@ RL_INLINE void pixel_block(int64_t depth, const T* w, const int64_t* offsets, co
 }
 template <class T, int Rows, int Vectors>
 RL_WIDE void wide_pixels(int64_t depth, const T* w, const int64_t* offsets, const T* start,
-                         const PixelTile<T, 64>& tile, int64_t at) {
+                         const PixelTile<T>& tile, int64_t at) {
   pixel_block<T, 64, Rows, Vectors>(depth, w, offsets, start, tile, at);
 }
 template <class T, int Rows, int Vectors>
 RL_NARROW void narrow_pixels(int64_t depth, const T* w, const int64_t* offsets, const T* start,
-                             const PixelTile<T, 32>& tile, int64_t at) {
+                             const PixelTile<T>& tile, int64_t at) {
   pixel_block<T, 32, Rows, Vectors>(depth, w, offsets, start, tile, at);
 }
 
-template <class T, int Bytes>
-using PixelKernel = void (*)(int64_t, const T*, const int64_t*, const T*,
-                             const PixelTile<T, Bytes>&, int64_t);
+template <class T>
+using PixelKernel = void (*)(int64_t, const T*, const int64_t*, const T*, const PixelTile<T>&,
+                             int64_t);
 template <class T, int Bytes, int Rows, int Vectors>
-constexpr PixelKernel<T, Bytes> pixel_kernel_at() {
+constexpr PixelKernel<T> pixel_kernel_at() {
   if constexpr (Bytes == 64) return wide_pixels<T, Rows, Vectors>;
   else return narrow_pixels<T, Rows, Vectors>;
 }
 template <class T, int Bytes>
-PixelKernel<T, Bytes> pixel_kernel(int rows, int vectors) {
-  constexpr int most = Blocks<Bytes>::pixel_vectors;
+PixelKernel<T> pixel_kernel(int rows, int vectors) {
+  constexpr int most = kBlocks<Bytes>.pixel_vectors;
   static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<PixelKernel<T, Bytes>, sizeof...(I)>{
+    return std::array<PixelKernel<T>, sizeof...(I)>{
         pixel_kernel_at<T, Bytes, int(I) / most + 1, int(I) % most + 1>()...};
-  }(std::make_index_sequence<Blocks<Bytes>::pixel_rows * most>());
+  }(std::make_index_sequence<kBlocks<Bytes>.pixel_rows * most>());
   return table[size_t((rows - 1) * most + vectors - 1)];
+}
+template <class T>
+PixelKernel<T> pixel_kernel(bool wide, int rows, int vectors) {
+  return wide ? pixel_kernel<T, 64>(rows, vectors) : pixel_kernel<T, 32>(rows, vectors);
 }
 
 // Pixels of a row, `step` apart, by Vectors of channels.
@@ -245,15 +251,20 @@ ChannelKernel<T> channel_kernel_of(int pixels) {
   static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
     return std::array<ChannelKernel<T>, sizeof...(I)>{
         channel_kernel_at<T, Bytes, int(I) + 1, Vectors, Unit>()...};
-  }(std::make_index_sequence<size_t(Blocks<Bytes>::channel_pixels(Vectors))>());
+  }(std::make_index_sequence<size_t(kBlocks<Bytes>.channel_pixels(Vectors))>());
   return table[size_t(pixels - 1)];
 }
-template <class T, int Bytes, int Vectors = Blocks<Bytes>::channel_vectors>
+template <class T, int Bytes, int Vectors = kBlocks<Bytes>.channel_vectors>
 ChannelKernel<T> channel_kernel(int pixels, int vectors, bool unit) {
   if constexpr (Vectors > 1)
     if (vectors < Vectors) return channel_kernel<T, Bytes, Vectors - 1>(pixels, vectors, unit);
   return unit ? channel_kernel_of<T, Bytes, Vectors, true>(pixels)
               : channel_kernel_of<T, Bytes, Vectors, false>(pixels);
+}
+template <class T>
+ChannelKernel<T> channel_kernel(bool wide, int pixels, int vectors, bool unit) {
+  return wide ? channel_kernel<T, 64>(pixels, vectors, unit)
+              : channel_kernel<T, 32>(pixels, vectors, unit);
 }
 
 // sums [pixels][width] as rows of pixels, one for each channel.

@@ -82,20 +82,22 @@ constexpr WeightKernel<T> weight_kernel_at() {
 }
 template <class T, int Bytes>
 WeightKernel<T> weight_kernel(int rows, int vectors) {
-  constexpr int most = Blocks<Bytes>::weight_vectors;
+  constexpr int most = kBlocks<Bytes>.weight_vectors;
   static constexpr auto table = []<size_t... I>(std::index_sequence<I...>) {
     return std::array<WeightKernel<T>, sizeof...(I)>{
         weight_kernel_at<T, Bytes, int(I) / most + 1, int(I) % most + 1>()...};
-  }(std::make_index_sequence<Blocks<Bytes>::weight_rows * most>());
+  }(std::make_index_sequence<kBlocks<Bytes>.weight_rows * most>());
   return table[size_t((rows - 1) * most + vectors - 1)];
 }
 
-template <class T, int Bytes>
+template <class T>
+WeightKernel<T> weight_kernel(bool wide, int rows, int vectors) {
+  return wide ? weight_kernel<T, 64>(rows, vectors) : weight_kernel<T, 32>(rows, vectors);
+}
+
+template <class T>
 class WeightRunner {
  public:
-  using Fit = Blocks<Bytes>;
-  static constexpr int64_t L = Register<T, Bytes>::lanes;
-
   explicit WeightRunner(const Convolution& c) : c_(c) {
     double padded = double(c.in);
     for (size_t i = 0; i < 3; ++i) {
@@ -112,10 +114,10 @@ class WeightRunner {
     for (int64_t d = 0; d < c.kernel[0]; ++d)
       for (int64_t h = 0; h < c.kernel[1]; ++h)
         for (int64_t r = 0; r < runs_of_row_; ++r)
-          for (int64_t v = 0; v < run_; v += L)
+          for (int64_t v = 0; v < run_; v += lanes_)
             offsets_.push_back(d * c.dilation[0] * plane_ + h * c.dilation[1] * row_ +
                                r * c.dilation[2] * c.in + v);
-    pitch_ = int64_t(offsets_.size()) * L;
+    pitch_ = int64_t(offsets_.size()) * lanes_;
   }
 
   void run(const T* x, const T* g, T* gw) {
@@ -172,15 +174,15 @@ class WeightRunner {
   }
 
   void add(const Walk& walk, const T* padded, const T* g, int64_t out, T* sums) const {
-    int64_t count = int64_t(offsets_.size()), across = blocks_of(count, Fit::weight_vectors),
-            down = blocks_of(out, Fit::weight_rows);
+    int64_t count = int64_t(offsets_.size()), across = blocks_of(count, fit_.weight_vectors),
+            down = blocks_of(out, fit_.weight_rows);
     for (int64_t j = 0; j < across; ++j) {
       int64_t v = j * count / across, vectors = (j + 1) * count / across - v;
       for (int64_t i = 0; i < down; ++i) {
         int64_t r = i * out / down, rows = (i + 1) * out / down - r;
-        weight_kernel<T, Bytes>(int(rows), int(vectors))(walk, g + r * walk.g_plane, padded,
-                                                         offsets_.data() + v,
-                                                         sums + r * pitch_ + v * L, pitch_);
+        weight_kernel<T>(fit_.wide, int(rows), int(vectors))(
+            walk, g + r * walk.g_plane, padded, offsets_.data() + v, sums + r * pitch_ + v * lanes_,
+            pitch_);
       }
     }
   }
@@ -189,11 +191,11 @@ class WeightRunner {
   const T* channels_last(const T* x) const {
     const Convolution& c = c_;
     int64_t total = length_[0] * plane_;
-    T* padded = workspace<T>(0).reserve(total + L);
+    T* padded = workspace<T>(0).reserve(total + lanes_);
     bool inside = true;
     for (int i = 0; i < 3; ++i) inside &= c.padding[i] == 0;
     if (!inside) std::memset(static_cast<void*>(padded), 0, size_t(total) * sizeof(T));
-    std::memset(static_cast<void*>(padded + total), 0, size_t(L) * sizeof(T));
+    std::memset(static_cast<void*>(padded + total), 0, size_t(lanes_) * sizeof(T));
     int64_t head = c.padding[2], stop = std::min(length_[2], c.input[2] + head);
     int64_t plane = volume(c.input), item = sizeof(T);
     for (int64_t d = 0; d < length_[0]; ++d) {
@@ -213,13 +215,16 @@ class WeightRunner {
 
   // From runs of (column, channel), padded to whole vectors, to [channel][tap].
   void unravel(const T* sum, T* gw) const {
-    int64_t taps = volume(c_.kernel), columns = run_ / c_.in, step = blocks_of(run_, L) * L;
+    int64_t taps = volume(c_.kernel), columns = run_ / c_.in,
+            step = blocks_of(run_, lanes_) * lanes_;
     for (int64_t t = 0; t < taps; ++t) {
       const T* from = sum + t / columns * step + t % columns * c_.in;
       for (int64_t i = 0; i < c_.in; ++i) gw[i * taps + t] = from[i];
     }
   }
 
+  Blocks fit_{register_bytes() == 64 ? 64 : 32};
+  int64_t lanes_ = fit_.bytes / int64_t(sizeof(T));
   Convolution c_;
   Extent length_;
   Walk walk_;
@@ -231,8 +236,7 @@ class WeightRunner {
 
 template <class T>
 void correlate_weight(const Convolution& c, const T* x, const T* g, T* gw) {
-  if (register_bytes() == 64) WeightRunner<T, 64>(c).run(x, g, gw);
-  else WeightRunner<T, 32>(c).run(x, g, gw);
+  WeightRunner<T>(c).run(x, g, gw);
 }
 template void correlate_weight(const Convolution&, const float*, const float*, float*);
 template void correlate_weight(const Convolution&, const double*, const double*, double*);

@@ -338,13 +338,11 @@ StepKernel with_flags(DType d, bool flag) {
   return flag ? kernel<Of<D, true>>(d) : kernel<Of<D, false>>(d);
 }
 
+// Rules that decay in either way: to have none is a factor of 1.
 template <template <Decay> class Of>
 StepKernel with_decay(DType d, Decay decay) {
-  switch (decay) {
-    case Decay::None: return kernel<Of<Decay::None>>(d);
-    case Decay::Gradient: return kernel<Of<Decay::Gradient>>(d);
-    default: return kernel<Of<Decay::Parameter>>(d);
-  }
+  return decay == Decay::Gradient ? kernel<Of<Decay::Gradient>>(d)
+                                  : kernel<Of<Decay::Parameter>>(d);
 }
 
 // Rules that decay only through the gradient.
@@ -408,11 +406,8 @@ StepKernel sgd_kernel(DType d, Decay decay, Momentum momentum) {
                               : sgd_of<Decay::Gradient>(d, momentum);
 }
 StepKernel adam_kernel(DType d, Decay decay, bool amsgrad) {
-  switch (decay) {
-    case Decay::None: return with_flags<AdamOf, Decay::None>(d, amsgrad);
-    case Decay::Gradient: return with_flags<AdamOf, Decay::Gradient>(d, amsgrad);
-    default: return with_flags<AdamOf, Decay::Parameter>(d, amsgrad);
-  }
+  return decay == Decay::Gradient ? with_flags<AdamOf, Decay::Gradient>(d, amsgrad)
+                                  : with_flags<AdamOf, Decay::Parameter>(d, amsgrad);
 }
 StepKernel rmsprop_kernel(DType d, Decay decay, bool centered, bool momentum) {
   return decay == Decay::None ? rmsprop_of<Decay::None>(d, centered, momentum)
@@ -429,11 +424,8 @@ StepKernel adamax_kernel(DType d, Decay decay) {
 }
 StepKernel nadam_kernel(DType d, Decay decay) { return with_decay<Plainly<Nadam>::Of>(d, decay); }
 StepKernel radam_kernel(DType d, Decay decay, bool rectified) {
-  switch (decay) {
-    case Decay::None: return with_flags<RadamOf, Decay::None>(d, rectified);
-    case Decay::Gradient: return with_flags<RadamOf, Decay::Gradient>(d, rectified);
-    default: return with_flags<RadamOf, Decay::Parameter>(d, rectified);
-  }
+  return decay == Decay::Gradient ? with_flags<RadamOf, Decay::Gradient>(d, rectified)
+                                  : with_flags<RadamOf, Decay::Parameter>(d, rectified);
 }
 StepKernel rprop_kernel(DType d) { return kernel<Plainly<Rprop>::Of<Decay::None>>(d); }
 StepKernel asgd_kernel(DType d, Decay decay, bool averages) {

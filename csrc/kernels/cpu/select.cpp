@@ -1,9 +1,12 @@
 #include "kernels/cpu/kernels.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "kernels/cpu/block.h"
+#include "kernels/cpu/move2d.h"
 #include "kernels/cpu/parallel.h"
 
 namespace rl::cpu {
@@ -20,22 +23,38 @@ bool precedes(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
+// Lines are read as one of three types, which order elements as their own does.
+template <class F>
+void as_ordered(DType d, const F& f) {
+  if (is_integral(d)) f(int64_t());
+  else if (d == DType::F64) f(double());
+  else f(float());
+}
+
 // Calls pick(line, position) for every line, copied together and numbered, and stores the place
 // in `position` that it returns.
-template <class T, class Pick>
-void pick_lines(const T* x, T* y, int64_t* index, int64_t outer, int64_t n, int64_t inner,
-                const Pick& pick) {
-  parallel_for(outer * inner, grain(2 * n), [&](int64_t begin, int64_t end) {
-    std::vector<T> line(static_cast<size_t>(n));
-    std::vector<int64_t> position(static_cast<size_t>(n));
-    for (int64_t i = begin; i < end; ++i) {
-      const T* from = x + i / inner * n * inner + i % inner;
-      for (int64_t k = 0; k < n; ++k) line[size_t(k)] = from[k * inner];
-      std::iota(position.begin(), position.end(), 0);
-      int64_t at = pick(line, position);
-      index[i] = at;
-      y[i] = from[at * inner];
-    }
+template <class Pick>
+void pick_lines(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n,
+                int64_t inner, const Pick& pick) {
+  int64_t size = itemsize(d);
+  as_ordered(d, [&](auto zero) {
+    using C = decltype(zero);
+    Convert load = loader<C>(d);
+    parallel_for(outer * inner, grain(2 * n), [&](int64_t begin, int64_t end) {
+      std::vector<C> line(static_cast<size_t>(n));
+      std::vector<char> raw(load ? size_t(n * size) : 0);
+      std::vector<int64_t> position(static_cast<size_t>(n));
+      char* to = load ? raw.data() : reinterpret_cast<char*>(line.data());
+      for (int64_t i = begin; i < end; ++i) {
+        const char* from = static_cast<const char*>(x) + (i / inner * n * inner + i % inner) * size;
+        move2d(size, to, 0, size, from, 0, inner * size, 1, n);
+        if (load) load(raw.data(), line.data(), n);
+        std::iota(position.begin(), position.end(), 0);
+        int64_t at = pick(line, position);
+        index[i] = at;
+        std::memcpy(static_cast<char*>(y) + i * size, from + at * inner * size, size_t(size));
+      }
+    });
   });
 }
 
@@ -105,57 +124,38 @@ int64_t find_mode(const std::vector<T>& line, std::vector<int64_t>& position) {
   return found;
 }
 
-template <class F>
-void for_real(DType d, const F& f) {
-  visit(d, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, c64> && !std::is_same_v<T, c128>) f(zero);
-  });
-}
-
 }  // namespace
 
 void kth(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n, int64_t inner,
          int64_t k) {
-  for_real(d, [&](auto zero) {
-    using T = decltype(zero);
-    pick_lines(static_cast<const T*>(x), static_cast<T*>(y), index, outer, n, inner,
-               [&](auto& line, auto& position) { return select(line, position, k - 1); });
-  });
+  pick_lines(d, x, y, index, outer, n, inner,
+             [&](auto& line, auto& position) { return select(line, position, k - 1); });
 }
 
 void median(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n,
             int64_t inner) {
-  for_real(d, [&](auto zero) {
-    using T = decltype(zero);
-    pick_lines(static_cast<const T*>(x), static_cast<T*>(y), index, outer, n, inner,
-               [](auto& line, auto& position) { return find_median(line, position); });
-  });
+  pick_lines(d, x, y, index, outer, n, inner,
+             [](auto& line, auto& position) { return find_median(line, position); });
 }
 
 void median_value(DType d, const void* x, void* y, int64_t n) {
-  for_real(d, [&](auto zero) {
-    using T = decltype(zero);
-    const T* from = static_cast<const T*>(x);
-    const T* nan = std::find_if(from, from + n, is_nan<T>);
-    if (nan != from + n) {
-      *static_cast<T*>(y) = *nan;
-      return;
-    }
-    std::vector<T> line(from, from + n);
+  as_ordered(d, [&](auto zero) {
+    using C = decltype(zero);
+    std::vector<C> line(static_cast<size_t>(n));
+    const C* from = Source<C>(d, x).fetch(0, n, line.data());
+    const C* nan = std::find_if(from, from + n, is_nan<C>);
+    if (nan != from + n) return put(d, y, 0, nan, 1);
+    if (from != line.data()) std::copy(from, from + n, line.data());
     auto middle = line.begin() + (n - 1) / 2;
     std::nth_element(line.begin(), middle, line.end());
-    *static_cast<T*>(y) = *middle;
+    put(d, y, 0, &*middle, 1);
   });
 }
 
 void mode(DType d, const void* x, void* y, int64_t* index, int64_t outer, int64_t n,
           int64_t inner) {
-  for_real(d, [&](auto zero) {
-    using T = decltype(zero);
-    pick_lines(static_cast<const T*>(x), static_cast<T*>(y), index, outer, n, inner,
-               [](auto& line, auto& position) { return find_mode(line, position); });
-  });
+  pick_lines(d, x, y, index, outer, n, inner,
+             [](auto& line, auto& position) { return find_mode(line, position); });
 }
 
 }  // namespace rl::cpu

@@ -420,6 +420,7 @@ V next_half(V a, V b) {
   struct Type : NextafterKernel {                                              \
     static constexpr auto name = word;                                         \
     static constexpr auto grad_name = "NextafterBackward0";                    \
+    static constexpr bool scalar = true;                                       \
     template <class V> static V value(V a, V b) { return next_half<H>(a, b); } \
   };                                                                           \
   RL_POINTWISE(Type)
