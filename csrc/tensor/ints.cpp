@@ -55,38 +55,6 @@ void Ints::erase(int at) {
 
 bool Ints::contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
 
-int64_t element_count(const Ints& sizes) {
-  int64_t n = 1;
-  bool overflow = false;
-  for (int64_t s : sizes) {
-    if (s == 0) return 0;
-    overflow |= __builtin_mul_overflow(n, s, &n);
-  }
-  return overflow ? -1 : n;
-}
-
-Ints contiguous_strides(const Ints& sizes) {
-  Ints strides(sizes.size());
-  int64_t step = 1;
-  for (int i = sizes.size() - 1; i >= 0; i--) {
-    strides[i] = step;
-    step = wrapping_product(step, sizes[i] > 1 ? sizes[i] : 1);
-  }
-  return strides;
-}
-
-bool is_contiguous(const Ints& sizes, const Ints& strides) {
-  int64_t step = 1;
-  bool in_order = true;
-  for (int i = sizes.size() - 1; i >= 0; i--) {
-    if (sizes[i] == 0) return true;
-    if (sizes[i] == 1) continue;
-    in_order = in_order && strides[i] == step;
-    step = wrapping_product(step, sizes[i]);
-  }
-  return in_order;
-}
-
 bool is_dense(const Ints& sizes, const Ints& strides) {
   for (int64_t s : sizes)
     if (s == 0) return true;

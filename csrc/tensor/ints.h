@@ -101,13 +101,40 @@ class Ints {
 };
 
 // The number of elements, or -1 when it does not fit 63 bits.
-int64_t element_count(const Ints& sizes);
+inline int64_t element_count(const Ints& sizes) {
+  int64_t n = 1;
+  bool overflow = false;
+  for (int64_t s : sizes) {
+    if (s == 0) return 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  return overflow ? -1 : n;
+}
 
 // Steps of dimensions beside one of size 0 may leave 63 bits; nothing lies there.
 inline int64_t wrapping_product(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 
-Ints contiguous_strides(const Ints& sizes);
-bool is_contiguous(const Ints& sizes, const Ints& strides);
+inline Ints contiguous_strides(const Ints& sizes) {
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    strides[i] = step;
+    step = wrapping_product(step, sizes[i] > 1 ? sizes[i] : 1);
+  }
+  return strides;
+}
+
+inline bool is_contiguous(const Ints& sizes, const Ints& strides) {
+  int64_t step = 1;
+  bool in_order = true;
+  for (int i = sizes.size() - 1; i >= 0; i--) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] == 1) continue;
+    in_order = in_order && strides[i] == step;
+    step = wrapping_product(step, sizes[i]);
+  }
+  return in_order;
+}
 
 // Every element has its own place and there are no gaps, in some order of the dimensions.
 bool is_dense(const Ints& sizes, const Ints& strides);

@@ -196,6 +196,7 @@ void convert_unit(DType to, void* out, DType from, const void* in, int64_t n) {
 
 void convert(DType to, void* out, int64_t out_stride, DType from, const void* in, int64_t in_stride,
              int64_t n) {
+  if (n == 1) return convert_unit(to, out, from, in, 1);  // a number among the operands
   copy_strided(to, out, &out_stride, from, in, &in_stride, &n, 1);
 }
 
