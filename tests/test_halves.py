@@ -134,3 +134,15 @@ def test_a_number_beside_halves_is_rounded_first(dtype, wrap):
     many = torch.arange(1, 200).to(dtype)
     wanted = (many.double() * 0.1).float().to(dtype)
     assert torch.equal(many * number, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_that_only_the_wider_type_holds(dtype):
+    x = torch.ones(200_000, 3, dtype=getattr(torch, dtype))
+    for wide in (torch.float32, torch.float64):
+        assert x.sum(dtype=wide).item() == 600_000
+        assert x.sum(0, dtype=wide).tolist() == [200_000] * 3
+        assert (4 * x).mean(dtype=wide).item() == 4
+    third = torch.full((1000,), 1 / 3)
+    exact = 1000 * third[0].item()
+    assert third.sum(dtype=torch.float64).item() == pytest.approx(exact, rel=1e-13)

@@ -6,12 +6,14 @@
 namespace rl::cpu {
 namespace {
 
+// Recursive functions keep what only a leaf needs out of their frames, which have the size that
+// the elements ask for: threads may have small stacks.
 #define RL_NOINLINE __attribute__((noinline))
+#define RL_ON_STACK(bytes) static_cast<char*>(__builtin_alloca_with_align(size_t(bytes), 512))
 
-constexpr int64_t kBuffer = 4096;   // converted elements of a tile
-constexpr int64_t kSplits = 64;     // pieces that few, long reductions are cut into
-constexpr int64_t kWide = 128;      // narrow rows are joined up to this width
-constexpr int64_t kMostBytes = 16;  // of an element
+constexpr int64_t kBuffer = 4096;  // converted elements of a tile
+constexpr int64_t kSplits = 64;    // pieces that few, long reductions are cut into
+constexpr int64_t kWide = 128;     // narrow rows are joined up to this width
 
 // Partial results of N outputs.
 template <int64_t N>
@@ -33,8 +35,8 @@ struct Walk {
   // Half of n elements, in whole units.
   static int64_t half(int64_t n, int64_t unit) { return (n / unit + 1) / 2 * unit; }
 
-  void converted_row(int64_t offset, int64_t count, Parts out) const {
-    alignas(64) char buffer[kBlock * kMostBytes];
+  RL_NOINLINE void converted_row(int64_t offset, int64_t count, Parts out) const {
+    char* buffer = RL_ON_STACK(kBlock * policy.element);
     policy.rows(source.fetch(offset, count, buffer), 1, count, out);
   }
 
@@ -51,7 +53,7 @@ struct Walk {
     return false;
   }
 
-  void row(int64_t offset, int64_t count, Parts out) const {
+  RL_NOINLINE void row(int64_t offset, int64_t count, Parts out) const {
     if (count > kBlock) {
       int64_t first = half(count, kBlock);
       row(offset, first, out);
@@ -63,9 +65,9 @@ struct Walk {
     }
   }
 
-  void converted_tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
-                      Parts out) const {
-    alignas(64) char buffer[kBuffer * kMostBytes];
+  RL_NOINLINE void converted_tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
+                                  Parts out) const {
+    char* buffer = RL_ON_STACK(kBuffer * policy.element);
     if (stride == width)
       return policy.tile(source.fetch(offset, rows * width, buffer), width, rows, width, out);
     int64_t bytes = width * policy.element;
@@ -77,13 +79,15 @@ struct Walk {
     policy.tile(buffer, width, rows, width, out);
   }
 
-  void tile(int64_t offset, int64_t stride, int64_t rows, int64_t width, Parts out) const {
+  RL_NOINLINE void tile(int64_t offset, int64_t stride, int64_t rows, int64_t width,
+                        Parts out) const {
     int64_t unit = policy.rows_at_once;
     if (!source.direct()) unit = std::min(unit, kBuffer / width);
     if (rows > unit) {
       int64_t first = half(rows, unit);
       tile(offset, stride, first, width, out);
-      Memory<kTile> rest;
+      char* memory = RL_ON_STACK((width + 1) * (policy.a + policy.b));
+      Parts rest{memory, memory + (width * policy.a + 7) / 8 * 8};
       tile(offset + first * stride, stride, rows - first, width, rest);
       policy.merge(out, first, rest, rows - first, width);
     } else if (source.direct()) {

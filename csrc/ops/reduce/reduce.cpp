@@ -96,8 +96,11 @@ DType sum_type(DType d, const std::optional<DType>& wanted) {
 Var reduce_sum(const Var& input, const std::optional<Ints>& dim, bool keepdim, DType result,
                double divisor, const char* op) {
   Var x = input;
-  if (category(result) != category(x.dtype()) && !(result == DType::I64 && is_integral(x.dtype())))
-    x = ops::to(x, result);
+  // To a type that is wider or of another kind before it is summed: sums of halves may overflow.
+  bool wider = !is_integral(x.dtype()) && itemsize(result) > itemsize(x.dtype());
+  bool other =
+      category(result) != category(x.dtype()) && !(result == DType::I64 && is_integral(x.dtype()));
+  if (wider || other) x = ops::to(x, result);
   Reduction r = plan_reduction(x, dim, keepdim, op);
   DType direct = is_integral(r.input.dtype()) ? DType::I64 : r.input.dtype();
   Var y = empty(r.sizes, direct, input.device());
